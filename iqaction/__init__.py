@@ -1,0 +1,5 @@
+"""Does the faster engine still produce the model's output?"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,209 @@
+"""What a stage may ask of a server, and what can come back. Plain data: no I/O, no engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iqaction.rows import Rows
+
+JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+
+
+class Arm(str, enum.Enum):
+    """Which server is asked."""
+
+    CANDIDATE = "candidate"
+    BASELINE = "baseline"
+    REPEAT = "repeat"  # the baseline, started again: the A/A noise floor
+    REFERENCE = "reference"  # a live higher-precision server
+
+
+class Capability(str, enum.Enum):
+    """What a server can do, as its dialect knows or detection found."""
+
+    CHAT = "chat"
+    TOP_LOGPROBS = "top log-probabilities"
+    FORCE = "teacher forcing"
+    TOKENIZE = "tokenize"
+
+
+@dataclass(frozen=True, order=True)
+class Tag:
+    """Names one call within a stage: which arm and launch, which leg, which unit, which try."""
+
+    arm: Arm
+    leg: str  # "trajectory", "reference", "self", "template", ...
+    unit: str  # the prompt's id
+    launch: int = 0  # 0: the reference's first start; 1..L: its relaunches
+    attempt: int = 0  # 1: a hit that was asked once more
+
+
+@dataclass(frozen=True)
+class Message:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Chat:
+    """One chat completion. ``template_kwargs`` is canonical JSON of an object ("" is none)."""
+
+    tag: Tag
+    messages: tuple[Message, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+    top_logprobs: int = 0  # 0: no log-probabilities wanted
+    template_kwargs: str = ""
+
+
+@dataclass(frozen=True)
+class Force:
+    """Score ``continuation_ids`` after ``prompt_ids`` (teacher forcing)."""
+
+    tag: Tag
+    prompt_ids: tuple[int, ...]
+    continuation_ids: tuple[int, ...]
+    top_logprobs: int = 20
+
+
+@dataclass(frozen=True)
+class Tokenize:
+    """Token ids of ``text``, or of a chat put through the engine's template (``messages``)."""
+
+    tag: Tag
+    text: str | None = None
+    messages: tuple[Message, ...] = ()
+    template_kwargs: str = ""
+
+
+Call = Chat | Force | Tokenize
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The answer to a Chat.
+
+    Attributes
+    ----------
+    rows
+        Log-probabilities by position, None where the engine gave none. They cover the reasoning
+        and the end-of-text token where the engine lists them.
+    rows_complete
+        False where fewer rows than generated tokens came back (hidden reasoning, lost rows):
+        such a generation is never forced.
+    top_logprobs
+        The list length that the engine accepted (a cap may have lowered it); 0: none.
+    eos_id
+        Id of the end token of a text that stopped, where it is known but not in ``rows``.
+    """
+
+    text: str
+    finish_reason: str
+    rows: Rows | None = None
+    rows_complete: bool = False
+    reasoning: str = ""
+    prompt_ids: tuple[int, ...] | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    top_logprobs: int = 0
+    eos_id: int | None = None
+    model: str = ""
+    fingerprint: str = ""
+    flags: tuple[str, ...] = ()  # oddities worth a caveat, in plain words
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The answer to a Force: one row per continuation id, in order."""
+
+    rows: Rows
+    method: str  # "prompt_logprobs", "grammar", "stepwise", "generate"
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    ids: tuple[int, ...]
+
+
+class FailureKind(str, enum.Enum):
+    """Why a call has no usable answer."""
+
+    CONNECT = "connect"  # nobody there
+    TIMEOUT = "timeout"
+    RESET = "reset"  # the connection broke
+    PROXY = "proxy"  # an HTML 502/504 of something between us and the engine
+    BUSY = "busy"  # 429 or 503, after all retries
+    STATUS = "status"  # any other HTTP error
+    MALFORMED = "malformed"  # 200 with a body that is not what was asked for
+    ABORTED = "aborted"  # 200, but the engine says the item failed
+    UNSUPPORTED = "unsupported"  # the engine cannot do this
+    TRUNCATED_BODY = "truncated body"
+    TOO_LARGE = "too large"  # the answer is over our read limit
+
+
+TRANSPORT = frozenset(
+    {
+        FailureKind.CONNECT,
+        FailureKind.TIMEOUT,
+        FailureKind.RESET,
+        FailureKind.PROXY,
+        FailureKind.BUSY,
+        FailureKind.TRUNCATED_BODY,
+    }
+)
+"""Failures of the way, not of the engine: asked again when a run continues."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """No usable answer, and why. Never read as a wrong answer or an empty text."""
+
+    kind: FailureKind
+    message: str
+    status: int | None = None
+
+
+Answer = Generation | Scored | TokenIds | Failure
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One call and what came of it. ``call_sha256`` is :func:`digest` of the call."""
+
+    tag: Tag
+    call_sha256: str
+    answer: Answer
+    attempts: int = 1
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """Who answered, as far as it says. Recorded per arm and launch."""
+
+    dialect: str
+    version: str = ""
+    model: str = ""
+    models: tuple[str, ...] = ()
+    capabilities: frozenset[Capability] = frozenset()
+    fingerprint: str = ""
+    slots: int | None = None  # how many requests it serves at once, where it says
+    max_model_len: int | None = None
+    eos_id: int | None = None
+    base_url: str = ""  # without userinfo and query
+    details: Mapping[str, str] = field(default_factory=dict)
+    limitations: tuple[str, ...] = ()
+
+
+def digest(call: Call) -> str:
+    """sha256 of the call's canonical JSON: a kept answer is reused only for the same question."""
+    body = {"kind": type(call).__name__, **dataclasses.asdict(call)}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,53 @@
+"""The errors a user can meet, as one tree. Knows nothing else of the package.
+
+::
+
+    IqError                 something a person can act on; never shown as a traceback
+    ├── ConfigError         the plan, a prompt file or a flag is wrong          (exit 4)
+    ├── EvidenceError       an evidence folder is unreadable, altered or in use (exit 3)
+    └── EngineError         an endpoint cannot be used at all                   (exit 3)
+
+A single failed request is not an error but an answer: see :class:`iqaction.calls.Failure`.
+"""
+
+from __future__ import annotations
+
+
+class IqError(Exception):
+    """What happened, what was expected, and what to do next.
+
+    Parameters
+    ----------
+    happened
+        What was found, with the place (file, line, key) where there is one.
+    expected
+        What would have been right. May be empty.
+    next_step
+        What the reader should do now. May be empty.
+    """
+
+    def __init__(self, happened: str, *, expected: str = "", next_step: str = "") -> None:
+        self.happened = happened
+        self.expected = expected
+        self.next_step = next_step
+        super().__init__(happened)
+
+    def __str__(self) -> str:
+        lines = [self.happened]
+        if self.expected:
+            lines.append(f"  expected: {self.expected}")
+        if self.next_step:
+            lines.append(f"  next:     {self.next_step}")
+        return "\n".join(lines)
+
+
+class ConfigError(IqError):
+    """The user's plan, prompts or flags cannot be used. Nothing was sent."""
+
+
+class EvidenceError(IqError):
+    """An evidence folder is malformed, altered, locked or cannot be written."""
+
+
+class EngineError(IqError):
+    """An endpoint is unreachable, or cannot do what the plan needs of it."""

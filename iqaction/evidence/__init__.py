@@ -1,0 +1,1 @@
+"""Evidence: schema-checked, hash-linked files, kept as the bytes they were written as."""

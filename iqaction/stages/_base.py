@@ -1,0 +1,120 @@
+"""A stage asks, then judges. It does no I/O: the runner sends what it yields.
+
+``ask`` is a generator: it yields rounds of calls and is sent their observations, in the calls'
+order. ``judge`` sees observations only, so the same evidence always gives the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from iqaction.calls import Arm, Call, Capability, Observation, Tag
+from iqaction.observed import Engines, Observed, Seen
+from iqaction.plan import Plan, StageSpec, Value
+from iqaction.prompts import Prompt
+from iqaction.report import StageResult
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a stage in the plan file.
+
+    ``kind`` is "int", "float", "bool", "text", "names" (list of ``choices``), "int_or_auto",
+    "object" (kept as canonical JSON) or "choice". ``low`` and ``high`` are inclusive.
+    """
+
+    name: str
+    kind: str
+    default: Value
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Round:
+    """Calls that may be sent together.
+
+    ``concurrency`` 0 means: what traffic sees (the runner's measured or configured number);
+    ``concurrency`` 1 is one at a time; 0 means what traffic sees (the runner finds out: the
+    engine's own number, else a timing probe).
+    """
+
+    calls: tuple[Call, ...]
+    concurrency: int = 1
+    label: str = ""  # for progress, as "score: reference leg"
+
+
+Asking = Generator[Round, Sequence[Observation], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """All that a stage may look at.
+
+    Attributes
+    ----------
+    prompts
+        By id; every prompt of the plan.
+    look
+        Which of ``plan.looks`` is asked or judged; units are ``plan.prompt_ids[:looks[look]]``.
+    arm, launch
+        Whom this run observes: CANDIDATE, or in a capture BASELINE (launch 0) or REPEAT.
+    engines
+        Who answers, by (arm, launch).
+    """
+
+    spec: StageSpec
+    plan: Plan
+    prompts: Mapping[str, Prompt]
+    seen: Seen
+    look: int = 0
+    arm: Arm = Arm.CANDIDATE
+    launch: int = 0
+    baseline: Observed | None = None
+    engines: Engines = field(default_factory=dict)
+
+    @property
+    def units(self) -> tuple[Prompt, ...]:
+        """The prompts of this look, in the plan's order."""
+        if self.look < 0:  # a capture asks all that any look may need
+            ids = self.plan.prompt_ids
+        else:
+            ids = self.plan.prompt_ids[: self.plan.looks[self.look]]
+        return tuple(self.prompts[i] for i in ids if i in self.prompts)
+
+    def observed(self, stage: str) -> Mapping[Tag, Observation]:
+        return self.seen.get(stage, {})
+
+    def of(self, stage: str, arm: Arm, leg: str, launch: int = 0) -> Iterator[Observation]:
+        """All first-try observations of one arm, leg and launch, in no set order."""
+        for tag, observation in self.observed(stage).items():
+            if (tag.arm, tag.leg, tag.launch, tag.attempt) == (arm, leg, launch, 0):
+                yield observation
+
+
+class Stage(Protocol):
+    """What a file in ``stages/`` offers as ``STAGE``."""
+
+    @property
+    def params(self) -> tuple[Param, ...]: ...
+
+    @property
+    def margins(self) -> Mapping[str, float | None]:
+        """Default margin by metric that may be judged; None: judged only if the plan says."""
+        ...
+
+    def check(self, spec: StageSpec, plan: Plan) -> str:
+        """What makes this spec impossible in this plan, in one sentence; "" where nothing."""
+        ...
+
+    def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
+        """What the engine of that arm must be able to do."""
+        ...
+
+    def ask(self, context: Context) -> Asking: ...
+
+    def judge(self, context: Context) -> StageResult: ...

@@ -1,0 +1,23 @@
+"""Report surfaces, found by file name: ``surfaces/comment.py`` is the surface ``comment``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+
+from iqaction.report import Report
+from iqaction.surfaces._base import Effect
+
+
+def names() -> list[str]:
+    """All surfaces, sorted."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def load(name: str) -> Callable[[Report], list[Effect]]:
+    """The ``render`` function of the surface of that name."""
+    if name not in names():
+        raise LookupError(f"no surface {name!r}; there are: {', '.join(names())}")
+    render: Callable[[Report], list[Effect]] = importlib.import_module(f"{__name__}.{name}").render
+    return render
