@@ -63,6 +63,8 @@ class Context:
         Which of ``plan.looks`` is asked or judged; units are ``plan.prompt_ids[:looks[look]]``.
     arm, launch
         Whom this run observes: CANDIDATE, or in a capture BASELINE (launch 0) or REPEAT.
+    seen
+        A live view: an answer is in it by the time ``ask`` is resumed with it.
     engines
         Who answers, by (arm, launch).
     """
@@ -105,6 +107,11 @@ class Stage(Protocol):
     @property
     def margins(self) -> Mapping[str, float | None]:
         """Default margin by metric that may be judged; None: judged only if the plan says."""
+        ...
+
+    @property
+    def comparable(self) -> tuple[str, ...]:
+        """Parameters that shape the questions: both arms must have the same."""
         ...
 
     def check(self, spec: StageSpec, plan: Plan) -> str:

@@ -1,0 +1,248 @@
+"""Sends what stages ask, keeps every answer as it lands, and continues where a run stopped.
+
+Knows no stage by name, no wire format and no file: stages are generators of calls, connections
+send, and ``keep`` is told each observation before the next step depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+
+from iqaction import stages
+from iqaction.calls import (
+    TRANSPORT,
+    Arm,
+    Call,
+    Chat,
+    EngineInfo,
+    Failure,
+    Generation,
+    Message,
+    Observation,
+    Tag,
+    digest,
+)
+from iqaction.errors import EngineError
+from iqaction.observed import Engines, Observed
+from iqaction.plan import Plan
+from iqaction.progress import Progress
+from iqaction.prompts import Prompt
+from iqaction.stages._base import Context, Round
+
+MOST_IN_FLIGHT = 32
+_GONE_AFTER = 8  # consecutive transport failures after which an endpoint is given up
+_PROBE_TOKENS = 24
+_WORTH = 1.3  # more requests in flight must raise throughput by this factor to be used
+
+Kept = dict[str, dict[Tag, Observation]]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One endpoint: who it is, and how to ask it. ``ask`` never raises for what a server does."""
+
+    engine: EngineInfo
+    ask: Callable[[Call], Observation]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to observe: of whom, with what known already.
+
+    Attributes
+    ----------
+    kept
+        What the evidence holds so far; grows as answers land.
+    keep
+        Makes an observation durable; called before anything depends on it.
+    traffic
+        How many requests are in flight where a stage asks as traffic does.
+    extend
+        Told the look just observed; True where the next look is needed to decide.
+    """
+
+    plan: Plan
+    prompts: Mapping[str, Prompt]
+    kept: Kept
+    connections: Mapping[Arm, Connection]
+    keep: Callable[[str, Observation], None]
+    traffic: Callable[[], int]
+    extend: Callable[[int], bool]
+    arm: Arm = Arm.CANDIDATE
+    launch: int = 0
+    baseline: Observed | None = None
+
+
+def observe(job: Job, progress: Progress) -> None:
+    """Ask every stage's calls, look by look, until nothing is undecided or no look is left.
+
+    A capture asks all prompts that any look may need, at once.
+
+    Raises
+    ------
+    EngineError
+        When an endpoint stopped answering; everything kept until then stays kept.
+    """
+    looks: Sequence[int] = (-1,) if job.plan.is_capture else range(len(job.plan.looks))
+    for look in looks:
+        for spec in job.plan.stages:
+            context = Context(
+                spec,
+                job.plan,
+                job.prompts,
+                job.kept,
+                look,
+                job.arm,
+                job.launch,
+                job.baseline,
+                _engines(job),
+            )
+            job.kept.setdefault(spec.stage, {})
+            asking = stages.load(spec.stage).ask(context)
+            answers: Sequence[Observation] | None = None
+            while True:
+                try:
+                    wanted = next(asking) if answers is None else asking.send(answers)
+                except StopIteration:
+                    break
+                answers = _round(job, spec.stage, wanted, progress)
+        if look >= 0 and (look + 1 >= len(job.plan.looks) or not job.extend(look)):
+            break
+
+
+def _engines(job: Job) -> Engines:
+    return {
+        (arm, job.launch if arm is job.arm else 0): connection.engine
+        for arm, connection in job.connections.items()
+    }
+
+
+def answered(kept: Mapping[Tag, Observation], call: Call) -> Observation | None:
+    """The kept answer to exactly this question; a failure of the way is asked again."""
+    observation = kept.get(call.tag)
+    if observation is None or observation.call_sha256 != digest(call):
+        return None
+    if isinstance(observation.answer, Failure) and observation.answer.kind in TRANSPORT:
+        return None
+    return observation
+
+
+def _round(job: Job, stage: str, wanted: Round, progress: Progress) -> tuple[Observation, ...]:
+    kept = job.kept[stage]
+    results: dict[Tag, Observation] = {}
+    todo: list[Call] = []
+    for call in wanted.calls:
+        known = answered(kept, call)
+        if known is None:
+            todo.append(call)
+        else:
+            results[call.tag] = known
+    progress.start(wanted.label or stage, len(wanted.calls), done=len(results))
+    try:
+        if todo:
+            limit = wanted.concurrency or job.traffic()
+            for observation in _send(job, todo, min(limit, len(todo))):
+                job.keep(stage, observation)
+                kept[observation.tag] = observation
+                results[observation.tag] = observation
+                progress.step(failed=int(isinstance(observation.answer, Failure)))
+    finally:
+        progress.finish()
+    return tuple(results[call.tag] for call in wanted.calls)
+
+
+class _Breaker:
+    """Gives an endpoint up after several transport failures in a row, so that a dead one ends the
+    stage within minutes and not after every call has timed out."""
+
+    def __init__(self, in_flight: int) -> None:
+        self._limit = _GONE_AFTER + in_flight
+        self._row = 0
+
+    def saw(self, observation: Observation) -> None:
+        answer = observation.answer
+        if not (isinstance(answer, Failure) and answer.kind in TRANSPORT):
+            self._row = 0
+            return
+        self._row += 1
+        if self._row >= self._limit:
+            raise EngineError(
+                f"the endpoint stopped answering: {self._row} requests in a row failed "
+                f"({answer.message})",
+                expected="a server that stays up for the whole run",
+                next_step="start it again and run the same command: it continues where it stopped",
+            )
+
+
+def _send(job: Job, calls: Sequence[Call], in_flight: int) -> Iterator[Observation]:
+    """Answers as they land, at most ``in_flight`` calls out at a time."""
+    breaker, waiting = _Breaker(in_flight), iter(calls)
+
+    def ask(call: Call) -> Observation:
+        return job.connections[call.tag.arm].ask(call)
+
+    if in_flight == 1:  # no thread: Ctrl-C then interrupts the request itself
+        for call in waiting:
+            observation = ask(call)
+            yield observation
+            breaker.saw(observation)
+        return
+    pool = ThreadPoolExecutor(in_flight)
+    try:
+        running: set[Future[Observation]] = {
+            pool.submit(ask, call) for call in islice(waiting, in_flight)
+        }
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+            for future in done:
+                breaker.saw(future.result())
+            running |= {pool.submit(ask, call) for call in islice(waiting, len(done))}
+    finally:
+        # Not waiting: on Ctrl-C the session closes the connections, which ends the workers.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def traffic(
+    connection: Connection, asked: int | None, clock: Callable[[], float]
+) -> tuple[int, str]:
+    """How many requests are in flight when traffic is imitated, and where the number comes from.
+
+    The plan's number where there is one, else the engine's own (``slots``), else the fewest of
+    1, 8, 32 that raises throughput, timed with short generations that are not kept.
+    """
+    if asked:
+        return asked, "plan"
+    if connection.engine.slots:
+        return min(connection.engine.slots, MOST_IN_FLIGHT), "engine"
+    best, rate = 1, _throughput(connection, 1, clock)
+    for n in (8, 32):
+        now = _throughput(connection, n, clock)
+        if now < _WORTH * rate:
+            break
+        best, rate = n, now
+    return best, "timing probe"
+
+
+def _throughput(connection: Connection, n: int, clock: Callable[[], float]) -> float:
+    """Generated tokens a second with ``n`` short requests in flight; 0 where any fails."""
+    calls = [
+        Chat(
+            Tag(Arm.CANDIDATE, "probe", f"probe-{n}-{i}"),
+            (Message("user", f"Count upwards from {100 * n + i}."),),
+            _PROBE_TOKENS,
+        )
+        for i in range(n)
+    ]
+    started = clock()
+    with ThreadPoolExecutor(n) as pool:
+        answers = [o.answer for o in pool.map(connection.ask, calls)]
+    took = max(clock() - started, 1e-6)
+    if not all(isinstance(a, Generation) for a in answers):
+        return 0.0
+    tokens = sum(a.completion_tokens or _PROBE_TOKENS for a in answers if isinstance(a, Generation))
+    return tokens / took

@@ -1,0 +1,41 @@
+"""Is a text degenerate? Pure functions of text. Knows no engine and no arm.
+
+A looping engine can score *better* on agreement and NLL, so these signs are compared with the
+baseline's own, prompt by prompt.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+
+_MAX_PERIOD = 200  # characters
+_MIN_LOOP = 48  # characters of pure repetition at the end
+_REPEATS = 4
+
+
+def loops(text: str) -> bool:
+    """True where the end of the text repeats one piece at least four times, 48+ characters long."""
+    tail = text.rstrip()[-_REPEATS * _MAX_PERIOD :]
+    for period in range(1, min(_MAX_PERIOD, len(tail) // _REPEATS) + 1):
+        span = max(_REPEATS * period, _MIN_LOOP)
+        if span > len(tail):
+            break
+        end = tail[-span:]
+        if end[period:] == end[:-period] and end.strip():
+            return True
+    return False
+
+
+def scripts(text: str) -> frozenset[str]:
+    """The writing systems of at least a tenth of the text's letters ("LATIN", "CJK", ...)."""
+    letters = [c for c in text[:4000] if c.isalpha()]
+    if not letters:
+        return frozenset()
+    counts = Counter(unicodedata.name(c, "UNKNOWN").split(" ")[0].split("-")[0] for c in letters)
+    return frozenset(s for s, n in counts.items() if n >= max(3, len(letters) / 10))
+
+
+def much_shorter(text: str, other: str) -> bool:
+    """True where ``text`` has less than half of the characters of ``other`` (40+ in ``other``)."""
+    return len(other) >= 40 and 2 * len(text) < len(other)

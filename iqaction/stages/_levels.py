@@ -1,0 +1,20 @@
+"""The error rates every stage judges at, so that one place says what "sure" means here."""
+
+from __future__ import annotations
+
+from iqaction.plan import Plan
+
+ONE_SIDED = 0.025
+_TWO_LOOKS = 0.0147  # Pocock's one-sided level for two looks that together spend .025
+WORST_SHARE = 0.05  # broken, faulty or really diverging prompts: the bound must stay below
+FEWEST_TO_PASS = 59  # 0 of 59 is the smallest sample whose 95 % upper bound is 5 % or less
+FEWEST_TO_FAIL = 16
+
+
+def alpha(plan: Plan, base: float = ONE_SIDED) -> float:
+    """The one-sided level of a single look: ``base``, or its share where two looks are planned.
+
+    Both looks of an extended stage are judged at the same level, whether or not the second one
+    is taken, because the plan allowed it before any answer was seen.
+    """
+    return base * _TWO_LOOKS / ONE_SIDED if len(plan.looks) > 1 else base
