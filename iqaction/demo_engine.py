@@ -152,6 +152,11 @@ class LlamaServer:
         """Process id of the server."""
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """False once the process has ended."""
+        return self._process.poll() is None
+
     def stop(self) -> None:
         """End the server now. Does nothing the second time."""
         self._end_process()
