@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
+from iqaction import terminal
 from iqaction.errors import ConfigError, EngineError
 
 START_S = 120.0  # a cold disk reads 270 MB of weights in less
@@ -64,12 +65,8 @@ def log_tail(path: Path) -> str:
             text = stream.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
-    lines = [
-        "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-        for line in text.split("\n")
-        if line.strip()
-    ]
-    return "\n".join(lines[-_TAIL_LINES:])
+    lines = [line for line in text.split("\n") if line.strip()]
+    return terminal.escape("\n".join(lines[-_TAIL_LINES:]))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from iqaction import demo_quants
+from iqaction import demo_quants, terminal
 from iqaction.errors import ConfigError, EngineError
 
 FETCH_S = 900  # 93 MB in a quarter of an hour is 0.8 Mbit/s
@@ -269,8 +269,7 @@ def _installer(folder: Path) -> list[str]:
 def _tail(output: bytes) -> str:
     """The last lines an installer said, without control characters and passwords in URLs."""
     lines = _USERINFO.sub("***@", output[-4000:].decode("utf-8", "replace")).split("\n")
-    shown = [line for line in lines if line.strip()][-8:]
-    return "\n".join("  " + "".join(c if c.isprintable() else " " for c in x) for x in shown)
+    return terminal.escape("\n".join([f"  {x}" for x in lines if x.strip()][-8:]))
 
 
 def _unpack(wheel: Path, part: Path, pin: Pin) -> None:
