@@ -9,6 +9,7 @@ _TWO_LOOKS = 0.0147  # Pocock's one-sided level for two looks that together spen
 WORST_SHARE = 0.05  # broken, faulty or really diverging prompts: the bound must stay below
 FEWEST_TO_PASS = 59  # 0 of 59 is the smallest sample whose 95 % upper bound is 5 % or less
 FEWEST_TO_FAIL = 16
+MOST_UNITS = 512  # beyond this many prompts a question "cannot be decided within budget"
 
 
 def alpha(plan: Plan, base: float = ONE_SIDED) -> float:

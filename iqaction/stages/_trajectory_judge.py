@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from iqaction.calls import Arm, Failure, Generation, Scored, Tag
 from iqaction.observed import Observed
 from iqaction.prompts import Prompt
-from iqaction.report import Check, Coverage, Divergence, Estimate, StageResult, UnitFault
+from iqaction.report import Check, Coverage, Divergence, StageResult, UnitFault
 from iqaction.rows import Rows
 from iqaction.stages import _guard
 from iqaction.stages._base import Context
 from iqaction.stages._divergence import REAL_NATS, TIE_NATS, by_weight, find, top_two_change
-from iqaction.stages._levels import FEWEST_TO_PASS, WORST_SHARE, alpha
+from iqaction.stages._levels import WORST_SHARE, alpha
 from iqaction.stages._paths import (
     FRESH,
     SCORE,
@@ -31,6 +31,8 @@ from iqaction.stages._paths import (
     scored,
     with_end,
 )
+from iqaction.stages._shares import estimate, names
+from iqaction.stages._shares import power as share_power
 from iqaction.stats.proportions import (
     clopper_pearson_lower,
     clopper_pearson_upper,
@@ -107,7 +109,7 @@ def _capture(context: Context) -> StageResult:
     caveats = []
     if looping:
         caveats.append(
-            f"{len(looping)} of {len(good)} reference texts end in a loop: {_some(looping)}"
+            f"{len(looping)} of {len(good)} reference texts end in a loop: {names(looping)}"
         )
     return StageResult(
         TRAJECTORY,
@@ -127,11 +129,6 @@ def _capture(context: Context) -> StageResult:
 
 def _text(answer: Generation | Failure | None) -> str:
     return answer.reasoning + answer.text if isinstance(answer, Generation) else ""
-
-
-def _some(names: list[str] | tuple[str, ...], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _pairs(
@@ -216,44 +213,23 @@ def _divergence_check(context: Context, coverage: Coverage, divergences: list[Di
         reason = f"{said}: at least {lower:.1%}, and {WORST_SHARE:.0%} are allowed"
     else:
         verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}, and {WORST_SHARE:.0%} are allowed"
-        power, more = _power(real, unknown + lost, n, confidence)
-    estimate = Estimate(
-        "trajectory.real",
-        real / n if n else None,
-        (clopper_pearson_lower(real, n, 0.975), clopper_pearson_upper(real, n, 0.975)),
-        0.95,
-        "Clopper-Pearson",
-        n,
-        "share",
-    )
+        if unknown or lost:
+            power = "answers are missing or cannot be weighed: more prompts will not decide it"
+        else:
+            power, more = share_power(real, n, confidence)
+    share = estimate("trajectory.real", real, n)
     return Check(
         "trajectory.real",
         "greedy texts: real divergences",
         verdict,
         reason,
-        estimate,
+        share,
         WORST_SHARE,
         baseline=0.0 if n else None,
-        candidate=real / n if n else None,
+        candidate=share.value,
         power=power,
         more_would_help=more,
     )
-
-
-def _power(real: int, unknown: int, n: int, confidence: float) -> tuple[str, bool]:
-    """What would decide the bound, and whether more prompts are all it takes."""
-    if unknown:
-        return (
-            "answers are missing or cannot be weighed: more prompts alone will not decide it",
-            False,
-        )
-    if n and real / n >= WORST_SHARE:
-        return "the estimate is beyond the margin: more prompts will not make this PASS", False
-    for total in range(max(n, FEWEST_TO_PASS), 513):
-        hits = round(real * total / n) if n else 0
-        if clopper_pearson_upper(hits, total, confidence) <= WORST_SHARE:
-            return f"about {max(1, total - n)} more prompts would decide it at this rate", True
-    return "cannot be decided within 512 prompts", False
 
 
 def _template_check(
