@@ -214,6 +214,18 @@ def _side(lists: Lists, part: slice, tolerance: float) -> _Side:
     return _Side(lists.chosen[part], logprob, lists.usable[part] & readable, top, listed, value)
 
 
+def _only(side: _Side, some: NDArray[np.bool_]) -> _Side:
+    chosen, logprob, readable, top, listed, value = side
+    return _Side(
+        chosen[some],
+        logprob[some],
+        readable[some],
+        top[:, some],
+        listed[:, some],
+        value[:, some],
+    )
+
+
 def _fill(
     out: Compared, start: int, sides: tuple[_Side, _Side], tolerance: float, nats: float
 ) -> None:
@@ -228,7 +240,7 @@ def _fill(
     if not some.any():
         return
     if not some.all():
-        ref, cand = (_Side(*(column[..., some] for column in side)) for side in (ref, cand))
+        ref, cand = _only(ref, some), _only(cand, some)
     rows = start + np.flatnonzero(some)
     distance = _distance(ref, cand, tolerance)
     out.kl[rows], out.tv[rows], out.covered[rows] = distance[:3]
@@ -296,9 +308,9 @@ def _distance(ref: _Side, cand: _Side, tolerance: float) -> _Distance:
     kl = np.maximum(kl + rest_kl, 0)
     tv = (np.abs(p0 - q0) + np.abs(p - q).sum(axis=0) + np.abs(rest_ref - rest_cand)) / 2
 
-    disjoint = ~shared.any(axis=0)
+    disjoint = np.logical_not(shared.any(axis=0))
     if disjoint.any():
-        disjoint &= ~(_among(ref, keep_ref) | _among(cand, keep_cand))
+        disjoint = disjoint & ~(_among(ref, keep_ref) | _among(cand, keep_cand))
         mass = np.where(keep_cand, np.exp(cand.value), 0).sum(axis=0)
         apart = -np.log(np.maximum(1 - mass, tolerance))
         kl = np.where(disjoint, np.maximum(kl, apart), kl)
