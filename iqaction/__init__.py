@@ -1,5 +1,85 @@
-"""Does the faster engine still produce the model's output?"""
+"""Does the faster engine still produce the model's output?
+
+The library in three names: :func:`run` observes and judges, :func:`judge` judges an evidence
+folder again, and :class:`Report` is what both return. They load lazily, so that importing the
+package costs nothing.
+"""
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for type checkers; at run time `__getattr__` loads it on first use
+    from iqaction.report import Report as Report
+
 __version__ = "0.1.0"
+__all__ = ["Report", "__version__", "judge", "run"]
+
+
+def run(
+    plan: str | PathLike[str] | None,
+    evidence_dir: str | PathLike[str],
+    *,
+    endpoint: str = "",
+    model: str = "",
+    dialect: str = "",
+    baseline: str | PathLike[str] = "",
+    api_key_env: str = "",
+) -> Report:
+    """Ask an endpoint what ``plan`` wants, judge it against ``baseline``, and keep the evidence.
+
+    Parameters
+    ----------
+    plan
+        A plan file; None: the plan that ships with the package.
+    evidence_dir
+        The evidence folder; one that holds the same plan is continued.
+    endpoint, model, dialect, baseline, api_key_env
+        As on the command line: they take precedence over the plan file. Without a baseline the
+        run captures a reference.
+
+    Raises
+    ------
+    iqaction.errors.ConfigError, iqaction.errors.EvidenceError
+        For mistakes that keep it from running at all; an endpoint that fails gives a report.
+    """
+    from pathlib import Path  # noqa: PLC0415 - importing the package must cost nothing
+
+    from iqaction.progress import Quiet  # noqa: PLC0415
+    from iqaction.session import RunOptions  # noqa: PLC0415
+    from iqaction.session import run as run_session  # noqa: PLC0415
+
+    options = RunOptions(
+        Path(evidence_dir),
+        None if plan is None else Path(plan),
+        endpoint,
+        model,
+        dialect,
+        str(baseline),
+        api_key_env=api_key_env,
+    )
+    return run_session(options, progress=Quiet()).report
+
+
+def judge(evidence_dir: str | PathLike[str]) -> Report:
+    """Judge an evidence folder from what it holds; writes nothing.
+
+    Raises
+    ------
+    iqaction.errors.EvidenceError
+        Where there is no readable evidence folder.
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from iqaction.session import judge as judge_folder  # noqa: PLC0415
+
+    return judge_folder(Path(evidence_dir), write=False).report
+
+
+def __getattr__(name: str) -> object:
+    if name == "Report":
+        from iqaction.report import Report  # noqa: PLC0415
+
+        return Report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

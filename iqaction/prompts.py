@@ -17,7 +17,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iqaction.calls import JSON, Message
 from iqaction.errors import ConfigError
@@ -46,10 +46,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptSet:
-    """All prompts of a file in its order, and the sha256 of its (unpacked) bytes."""
+    """All prompts of a file in its order, its (unpacked) bytes and their sha256."""
 
     prompts: tuple[Prompt, ...]
     sha256: str
+    data: bytes = field(default=b"", repr=False)
 
 
 def parse(data: bytes, name: str) -> PromptSet:
@@ -91,7 +92,7 @@ def parse(data: bytes, name: str) -> PromptSet:
             )
     if not prompts:
         raise ConfigError(f"{name}: no prompts in it", expected="one JSON object a line")
-    return PromptSet(tuple(prompts), hashlib.sha256(data).hexdigest())
+    return PromptSet(tuple(prompts), hashlib.sha256(data).hexdigest(), data)
 
 
 def _unpack(data: bytes, name: str) -> bytes:

@@ -1,0 +1,243 @@
+"""Evidence in, report out: a pure function, so that old evidence can be judged again years later.
+
+Knows no stage by name and no file. What is wrong with the evidence itself caps the verdict here;
+what is wrong with the model is each stage's to say.
+"""
+
+from __future__ import annotations
+
+from iqaction import stages
+from iqaction.calls import Arm, EngineInfo
+from iqaction.observed import Observed
+from iqaction.plan import Plan, StageSpec
+from iqaction.report import Change, Engine, Report, StageResult
+from iqaction.stages._base import Context
+from iqaction.verdict import Verdict, cap, combine
+
+HEADLINES = {
+    Verdict.PASS: "this change keeps the model's output",
+    Verdict.FAIL: "this change alters the model's output",
+    Verdict.UNPROVEN: "not proven either way",
+    Verdict.NOT_RUN: "nothing could be observed",
+}
+
+
+def judge(observed: Observed, tool_version: str) -> Report:
+    """The whole report. Problems of the evidence take a PASS away and give none."""
+    results = tuple(_decided(observed, spec) for spec in observed.plan.stages)
+    problems = _problems(observed)
+    verdict = combine(r.verdict for r in results if r.required)
+    if problems:
+        verdict = cap(verdict, Verdict.UNPROVEN)
+    return Report(
+        verdict,
+        results,
+        _headline(observed, verdict, results, problems),
+        observed.plan.suite,
+        _engines(observed),
+        _changes(observed),
+        problems,
+        tuple(dict.fromkeys(_caveats(observed))),
+        _next_steps(observed, verdict, results, problems),
+        observed.plan.sha256,
+        observed.plan.baseline_root,
+        tool_version=tool_version,
+    )
+
+
+def undecided(observed: Observed, look: int) -> bool:
+    """True where a required stage lacks only prompts at this look: then it is extended."""
+    return any(
+        spec.required and _at(observed, spec, look).more_would_help for spec in observed.plan.stages
+    )
+
+
+def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
+    """Why this plan's questions are not the baseline's: then nothing needs to be asked."""
+    found = []
+    theirs = baseline.plan
+    if plan.prompts_sha256 != theirs.prompts_sha256:
+        found.append(
+            f"another prompt file: sha256 {plan.prompts_sha256[:12]} now, "
+            f"{theirs.prompts_sha256[:12]} in the baseline"
+        )
+    absent = [i for i in plan.prompt_ids if i not in set(theirs.prompt_ids)]
+    if absent:
+        found.append(
+            f"{len(absent)} prompts are not in the baseline: {', '.join(absent[:5])}"
+            f"{' ...' if len(absent) > 5 else ''}"
+        )
+    if not theirs.is_capture:
+        found.append("the baseline is itself a comparison, not a captured reference")
+    for spec in plan.stages:
+        other = theirs.stage(spec.stage)
+        if other is None:
+            found.append(f"the baseline was captured without the stage {spec.stage}")
+            continue
+        for name in stages.load(spec.stage).comparable:
+            before, now = other.params.get(name), spec.params.get(name)
+            if before != now:
+                found.append(f"{spec.stage}: {name} is {now!r} now and {before!r} in the baseline")
+    return tuple(found)
+
+
+def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
+    return Context(
+        spec,
+        observed.plan,
+        observed.prompts,
+        observed.seen,
+        look,
+        Arm.BASELINE if observed.plan.is_capture else Arm.CANDIDATE,
+        0,
+        observed.baseline,
+        observed.engines,
+    )
+
+
+def _at(observed: Observed, spec: StageSpec, look: int) -> StageResult:
+    return stages.load(spec.stage).judge(_context(observed, spec, look))
+
+
+def _decided(observed: Observed, spec: StageSpec) -> StageResult:
+    """The result of the first look that decides, else of the last look that was observed."""
+    if observed.plan.is_capture:
+        return _at(observed, spec, -1)
+    result = _at(observed, spec, 0)
+    for look in range(1, len(observed.plan.looks)):
+        if not result.more_would_help or not _was_observed(observed, spec, look):
+            break
+        result = _at(observed, spec, look)
+    return result
+
+
+def _was_observed(observed: Observed, spec: StageSpec, look: int) -> bool:
+    looks = observed.plan.looks
+    more = set(observed.plan.prompt_ids[looks[look - 1] : looks[look]])
+    return any(tag.unit in more for tag in observed.seen.get(spec.stage, {}))
+
+
+def _problems(observed: Observed) -> tuple[str, ...]:
+    found = list(observed.problems)
+    missing = [i for i in observed.plan.prompt_ids if i not in observed.prompts]
+    if missing:
+        found.append(f"{len(missing)} prompts of the plan are not in the evidence's prompt file")
+    baseline = observed.baseline
+    if observed.plan.is_capture:
+        return tuple(found)
+    if baseline is None:
+        return (*found, "the baseline's evidence is missing from this folder")
+    found += [f"baseline: {p}" for p in baseline.problems]
+    if baseline.root != observed.plan.baseline_root:
+        found.append("the baseline in this folder is not the one that the plan names")
+    return (*found, *incompatible(observed.plan, baseline))
+
+
+def _headline(
+    observed: Observed,
+    verdict: Verdict,
+    results: tuple[StageResult, ...],
+    problems: tuple[str, ...],
+) -> str:
+    if observed.plan.is_capture and verdict is Verdict.UNPROVEN:
+        launches = len(observed.launches)
+        return f"a reference was captured with {launches} relaunches; there is nothing to compare"
+    if observed.plan.is_capture and verdict is Verdict.FAIL:
+        return "this reference disagrees with itself and is refused"
+    if verdict is Verdict.UNPROVEN and problems:
+        return f"{HEADLINES[verdict]}: {problems[0]}"
+    return HEADLINES[verdict]
+
+
+def _engines(observed: Observed) -> tuple[Engine, ...]:
+    named = dict(observed.engines)
+    if observed.baseline is not None:
+        named |= {k: v for k, v in observed.baseline.engines.items() if k[0] is Arm.BASELINE}
+    return tuple(
+        Engine(
+            arm.value if not launch else f"{arm.value} {launch}",
+            info.dialect,
+            info.version,
+            info.model,
+            info.fingerprint,
+            dict(info.details),
+        )
+        for (arm, launch), info in sorted(named.items(), key=lambda x: (x[0][0].value, x[0][1]))
+    )
+
+
+def _changes(observed: Observed) -> tuple[Change, ...]:
+    now = observed.engines.get((Arm.CANDIDATE, 0))
+    if now is None or observed.baseline is None:
+        return ()
+    before = observed.baseline.engines.get((Arm.BASELINE, 0))
+    if before is None:
+        return ()
+    pairs = [
+        ("engine", before.dialect, now.dialect),
+        ("version", before.version, now.version),
+        ("model", before.model, now.model),
+        *(
+            (key, before.details.get(key, ""), now.details.get(key, ""))
+            for key in sorted({*before.details, *now.details})
+        ),
+    ]
+    return tuple(Change(what, a, b) for what, a, b in pairs if a != b)
+
+
+def _caveats(observed: Observed) -> list[str]:
+    found = []
+    for info in observed.engines.values():
+        found += list(info.limitations)
+    if not observed.plan.is_capture:
+        found.append("streaming, tool calls and requests without log-probabilities are not covered")
+        found += _drift(observed)
+    return found
+
+
+def _drift(observed: Observed) -> list[str]:
+    """Concurrency must be the same in both arms: load is part of what is compared."""
+    baseline = observed.baseline
+    now = observed.concurrency.get((Arm.CANDIDATE, 0))
+    before = baseline.concurrency.get((Arm.BASELINE, 0)) if baseline else None
+    if now is None or before is None or now[0] == before[0]:
+        return []
+    return [f"the candidate was asked {now[0]} at a time, the baseline {before[0]} at a time"]
+
+
+def _next_steps(
+    observed: Observed,
+    verdict: Verdict,
+    results: tuple[StageResult, ...],
+    problems: tuple[str, ...],
+) -> tuple[str, ...]:
+    steps = [step for r in results for step in r.next_steps]
+    if observed.plan.is_capture:
+        done = len(observed.launches)
+        if done < 5:
+            steps.append(
+                f"restart the server and run `iqaction observe --evidence DIR --endpoint URL "
+                f"--launch {done + 1}`, until there are 5 relaunches (at least 3)"
+            )
+        else:
+            steps.append("compare a candidate: `iqaction run --baseline DIR ...`")
+        return tuple(dict.fromkeys(steps))
+    if problems:
+        steps.append("capture the baseline again with this plan and these prompts, and compare")
+    notes = [
+        f"{c.title}: {c.power}"
+        for r in results
+        for c in r.checks
+        if c.judged and c.verdict is Verdict.UNPROVEN and c.power
+    ]
+    if verdict is Verdict.UNPROVEN:
+        steps += notes
+    if verdict is Verdict.NOT_RUN:
+        steps.append("see that the endpoint answers, and run the same command again")
+    return tuple(dict.fromkeys(steps))
+
+
+def describe(info: EngineInfo) -> str:
+    """One line on who answers, as "llamacpp b11549, model smollm2"."""
+    version = f" {info.version}" if info.version else ""
+    return f"{info.dialect}{version}, model {info.model or 'unnamed'}"

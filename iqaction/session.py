@@ -1,0 +1,380 @@
+"""One run, from options to a sealed evidence folder. I/O: wires the pieces and decides nothing.
+
+``run`` is observe, judge, render and seal; the other functions are its parts, so that evidence
+can be judged, rendered and verified again at any time by the same code.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from iqaction import __version__, http, inputs, runner, sources, stages, surfaces
+from iqaction import judge as judging
+from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
+from iqaction.engines import load as load_dialect
+from iqaction.engines._detect import discover
+from iqaction.errors import ConfigError, EngineError, EvidenceError
+from iqaction.evidence.store import Folder
+from iqaction.evidence.verify import Verified
+from iqaction.evidence.verify import verify as verify_folder
+from iqaction.inputs import Request
+from iqaction.observed import Observed
+from iqaction.plan import Plan, StageSpec
+from iqaction.progress import Progress
+from iqaction.prompts import Prompt, PromptSet
+from iqaction.report import Report
+from iqaction.runner import Connection, Job
+from iqaction.surfaces import _effects_json
+from iqaction.surfaces._base import WriteFile
+
+_NOT_YET = ("auto",)  # baselines that a later version looks up
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is asked with; empty values fall back to the plan file, then to defaults.
+
+    ``launch`` above 0 adds a relaunch of the reference to a capture's folder.
+    """
+
+    evidence: Path
+    plan: Path | None = None
+    endpoint: str = ""
+    model: str = ""
+    dialect: str = ""
+    baseline: str = ""
+    suite: str = ""
+    api_key_env: str = ""
+    concurrency: int | None = None
+    launch: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A judged folder. ``complete`` is False where an endpoint stopped answering on the way;
+    ``problem`` then says what happened."""
+
+    report: Report
+    folder: Path
+    root: str
+    complete: bool = True
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Everything that is known before the first request."""
+
+    request: Request
+    plan: Plan
+    prompts: PromptSet
+    baseline: Observed | None
+    baseline_path: Path | None
+
+    @property
+    def arm(self) -> Arm:
+        return Arm.BASELINE if self.plan.is_capture else Arm.CANDIDATE
+
+
+def run(options: RunOptions, *, progress: Progress) -> Outcome:
+    """Observe, judge, render and seal; continues a folder that holds the same plan.
+
+    Raises
+    ------
+    ConfigError
+        Before any request: the plan, prompts or flags are wrong, or the engine cannot do what a
+        required stage needs.
+    EvidenceError
+        The folder belongs to another plan, is in use, or cannot be written.
+    KeyboardInterrupt
+        What was measured is kept; the same call continues.
+    """
+    prepared = _relaunch(options) if options.launch else _prepare(options)
+    with Folder.create_or_continue(
+        options.evidence, prepared.plan, prepared.prompts.data, prepared.baseline_path
+    ) as folder:
+        problem = ""
+        refused = prepared.baseline and judging.incompatible(prepared.plan, prepared.baseline)
+        if refused:
+            progress.note("nothing is asked: the baseline answers other questions")
+        else:
+            for warning in inputs.warnings(prepared.plan):
+                progress.note(warning)
+            try:
+                _observe(options, prepared, folder, progress)
+            except EngineError as exc:
+                problem = str(exc)
+        return _finish(folder, options.evidence, problem)
+
+
+def observe(options: RunOptions, *, progress: Progress) -> Outcome:
+    """The same as :func:`run`: observing always ends in a judged and sealed folder."""
+    return run(options, progress=progress)
+
+
+def judge(path: Path, *, write: bool = True) -> Outcome:
+    """Judge a folder again from what it holds; ``write`` seals and renders the result."""
+    if not write:
+        with Folder.open(path) as folder:
+            observed = folder.load()
+        return Outcome(judging.judge(observed, __version__), path, observed.root)
+    with Folder.open_for_writing(path) as folder:
+        return _finish(folder, path, "")
+
+
+def render(path: Path) -> Outcome:
+    """Write the rendered files again from the folder's stored report."""
+    with Folder.open_for_writing(path) as folder:
+        report, root = folder.report()
+        folder.write_rendered(rendered(replace(report, evidence_root=root)))
+    return Outcome(report, path, root)
+
+
+def verify(path: Path, root: str = "") -> Verified:
+    """Whether a folder is whole, and judges and renders to what it says."""
+    return verify_folder(
+        path,
+        root,
+        rejudge=lambda observed: judging.judge(observed, __version__),
+        rerender=rendered,
+    )
+
+
+def rendered(report: Report) -> Mapping[str, bytes]:
+    """The files of all surfaces by name, effects.json included."""
+    effects = surfaces.render_all(report)
+    files = {e.name: e.content.encode() for e in effects if isinstance(e, WriteFile)}
+    return {**files, "effects.json": _effects_json.to_bytes(effects)}
+
+
+def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
+    report = judging.judge(folder.load(), __version__)
+    root = folder.seal(report)
+    folder.write_rendered(rendered(replace(report, evidence_root=root)))
+    return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
+
+
+def _prepare(options: RunOptions) -> _Prepared:
+    flags = [
+        (key, getattr(options, key))
+        for key in ("endpoint", "model", "dialect", "baseline", "suite", "api_key_env")
+    ]
+    request = inputs.with_flags(sources.plan_file(options.plan), flags, options.concurrency)
+    if request.baseline in _NOT_YET or "://" in request.baseline:
+        raise ConfigError(
+            f"baseline: {request.baseline!r} is not supported by this version",
+            expected="an evidence folder that `iqaction run` captured, or no baseline",
+        )
+    prompts = sources.prompt_file(request, options.plan)
+    path = Path(request.baseline) if request.baseline else None
+    baseline = None
+    if path is not None:
+        with Folder.open(path) as folder:
+            baseline = folder.load()
+    return _Prepared(request, inputs.freeze(request, prompts, baseline), prompts, baseline, path)
+
+
+def _relaunch(options: RunOptions) -> _Prepared:
+    """A relaunch asks the captured plan of the folder itself, whatever the plan file says now."""
+    with Folder.open(options.evidence) as folder:
+        observed, data = folder.load(), folder.prompts_bytes()
+    if not observed.plan.is_capture:
+        raise ConfigError(
+            f"{options.evidence}: a candidate's evidence has no relaunches",
+            expected="--evidence names the folder of a captured reference",
+        )
+    flags = [
+        (key, getattr(options, key)) for key in ("endpoint", "model", "dialect", "api_key_env")
+    ]
+    request = inputs.with_flags(sources.plan_file(options.plan), flags)
+    prompts = PromptSet(tuple(observed.prompts.values()), observed.plan.prompts_sha256, data)
+    return _Prepared(request, observed.plan, prompts, None, None)
+
+
+def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress: Progress) -> None:
+    arm = Arm.REPEAT if options.launch else prepared.arm
+    request, plan = prepared.request, prepared.plan
+    if not request.endpoint:
+        raise ConfigError(
+            "no endpoint: there is nobody to ask",
+            expected="--endpoint URL, or `endpoint:` in the plan",
+        )
+    kept = folder.load()
+    limit = runner.MOST_IN_FLIGHT if options.concurrency is None else options.concurrency
+    with _connected(
+        request.endpoint, request.model, request.dialect, _key(request), limit
+    ) as asked:
+        connections = {arm: asked}
+        progress.note(f"{arm.value}: {judging.describe(asked.engine)}")
+        _same_engine(kept, arm, options.launch, asked.engine)
+        with _reference(plan, _key(request), needed=arm is Arm.CANDIDATE) as reference:
+            if reference is not None:
+                connections[Arm.REFERENCE] = reference
+            skipped = _able(plan, connections)
+            for stage in skipped:
+                progress.note(f"{stage} is not required and the engine cannot do it: not asked")
+            folder.keep_engine(arm, options.launch, asked.engine)
+            if reference is not None:
+                folder.keep_engine(Arm.REFERENCE, 0, reference.engine)
+            job = _job(options, prepared, folder, kept, connections, arm)
+            asking = replace(plan, stages=tuple(s for s in plan.stages if s.stage not in skipped))
+            runner.observe(replace(job, plan=asking), progress)
+
+
+def _job(
+    options: RunOptions,
+    prepared: _Prepared,
+    folder: Folder,
+    kept: Observed,
+    connections: Mapping[Arm, Connection],
+    arm: Arm,
+) -> Job:
+    plan = prepared.plan
+    prompts: dict[str, Prompt] = {p.id: p for p in prepared.prompts.prompts}
+    seen = {stage: dict(tags) for stage, tags in kept.seen.items()}
+
+    def extend(look: int) -> bool:
+        now = Observed(plan, prompts, seen, kept.engines, baseline=prepared.baseline)
+        return judging.undecided(now, look)
+
+    return Job(
+        plan,
+        prompts,
+        seen,
+        connections,
+        folder.keep,
+        _traffic(options, plan, folder, kept, connections[arm], arm),
+        extend,
+        arm,
+        options.launch,
+        prepared.baseline,
+    )
+
+
+def _traffic(
+    options: RunOptions,
+    plan: Plan,
+    folder: Folder,
+    kept: Observed,
+    connection: Connection,
+    arm: Arm,
+) -> Callable[[], int]:
+    """How many requests are in flight, found out once: a continued run keeps its number."""
+    known: list[int] = []
+
+    def ask() -> int:
+        if not known:
+            before = kept.concurrency.get((arm, options.launch))
+            if before is None:
+                before = runner.traffic(connection, _planned(plan), time.monotonic)
+                folder.keep_concurrency(arm, options.launch, *before)
+            known.append(before[0])
+        return known[0]
+
+    return ask
+
+
+def _planned(plan: Plan) -> int | None:
+    for spec in plan.stages:
+        value = spec.params.get("concurrency")
+        if isinstance(value, int):
+            return value
+    return None
+
+
+@contextmanager
+def _connected(
+    url: str, model: str, dialect: str, api_key: str, concurrency: int
+) -> Iterator[Connection]:
+    wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
+    try:
+        engine, _ = http.converse(wire, discover(model, dialect))
+        speaker = load_dialect(engine.dialect)
+        engine = replace(engine, base_url=http.shown_url(url))
+
+        def ask(call: Call) -> Observation:
+            return http.call(wire, speaker, engine, call)
+
+        yield Connection(engine, ask)
+    finally:
+        wire.close()
+
+
+@contextmanager
+def _reference(plan: Plan, api_key: str, *, needed: bool) -> Iterator[Connection | None]:
+    """The live reference of `score`, where the plan names one and this run compares."""
+    spec = plan.stage("score")
+    url = spec.text("reference") if spec else ""
+    if spec is None or not url or not needed:
+        yield None
+        return
+    model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
+    with _connected(url, model, dialect, api_key, 1) as found:
+        tokenizer = spec.text("tokenizer")
+        if tokenizer and Capability.TOKENIZE not in found.engine.capabilities:
+            from iqaction.hf_tokenizer import with_tokenizer  # noqa: PLC0415 - an extra
+
+            found = Connection(found.engine, with_tokenizer(tokenizer, found.ask))
+        yield found
+
+
+def _key(request: Request) -> str:
+    if not request.api_key_env:
+        return ""
+    key = os.environ.get(request.api_key_env, "")
+    if not key:
+        raise ConfigError(
+            f"the environment variable {request.api_key_env} is empty or not set",
+            expected="the API key of the endpoint in it",
+        )
+    return key
+
+
+def _same_engine(kept: Observed, arm: Arm, launch: int, now: EngineInfo) -> None:
+    """A folder holds one engine per arm and launch: two of them must not be mixed."""
+    before = kept.engines.get((arm, launch))
+    if before is None:
+        return
+    for name in ("dialect", "version", "model", "fingerprint"):
+        was, is_ = getattr(before, name), getattr(now, name)
+        if was != is_:
+            raise EvidenceError(
+                f"this folder was observed on another engine: {name} was {was!r}, now {is_!r}",
+                expected="the same engine, to continue",
+                next_step="use a new --evidence folder for the other engine",
+            )
+
+
+def _able(plan: Plan, connections: Mapping[Arm, Connection]) -> frozenset[str]:
+    """Stages to leave out because the engine cannot do them and they are not required.
+
+    Raises
+    ------
+    ConfigError
+        Where a required stage cannot be done, before any heavy work.
+    """
+    skipped = set()
+    for spec in plan.stages:
+        for arm, connection in connections.items():
+            lacking = _lacks(spec, arm, connection)
+            if not lacking:
+                continue
+            if spec.required:
+                raise ConfigError(
+                    f"{spec.stage} needs {lacking} of the {arm.value}, and "
+                    f"{judging.describe(connection.engine)} cannot do that",
+                    expected="an engine or dialect with it (vllm, sglang, llamacpp)",
+                    next_step=f"set `required: false` on {spec.stage} to go on without it",
+                )
+            skipped.add(spec.stage)
+    return frozenset(skipped)
+
+
+def _lacks(spec: StageSpec, arm: Arm, connection: Connection) -> str:
+    wanted = stages.load(spec.stage).needs(spec, arm)
+    return ", ".join(sorted(c.value for c in wanted - connection.engine.capabilities))
