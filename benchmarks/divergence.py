@@ -11,10 +11,14 @@ from __future__ import annotations
 import argparse
 import math
 import resource
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout needs no install
 
 from iqaction.stats.divergence import Compared, Lists, compare
 

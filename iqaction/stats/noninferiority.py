@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SE_SHARE = 0.01  # of the margin: the smallest standard error that is believed
-_ELEMENTS = 2_000_000  # of one chunk of resamples: 16 MB an array, whatever n is
+_ELEMENTS = 262_144  # of one chunk of resamples: 2 MB an array, whatever n is
 
 
 class Judged(NamedTuple):
@@ -59,7 +59,8 @@ class Judged(NamedTuple):
     bootstrap_upper: float
 
 
-@np.errstate(over="ignore", invalid="ignore")  # an SD that overflows makes its column unsound
+# An SD that overflows makes its column unsound; only a margin of 0 allows a division by 0.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def judge_means(
     delta: NDArray[np.float64],
     margins: Sequence[float],
@@ -213,7 +214,7 @@ def _studentised(
     with the values and their squares gives every mean and SD at once.
     """
     n, m = centred.shape
-    powers = np.hstack([centred, np.square(centred)])
+    powers = np.vstack([centred.T, np.square(centred.T)]) / n
     t_star = np.empty((m, resamples))
     step = max(1, _ELEMENTS // n)
     for start in range(0, resamples, step):
@@ -221,14 +222,14 @@ def _studentised(
         drawn = rng.integers(0, n, (rows, n))
         drawn += n * np.arange(rows)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        sums = times.astype(np.float64) @ powers / n
-        mean = sums[:, :m]
-        variance = np.maximum(sums[:, m:] - np.square(mean), 0) / (n - 1)
-        se = np.maximum(np.sqrt(variance), least_se)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = mean / se
-        ratio[(mean == 0) & (se == 0)] = 0
-        t_star[:, start : start + rows] = ratio.T
+        moments = powers @ times.astype(np.float64).T
+        mean, se = moments[:m], moments[m:]
+        se -= np.square(mean)
+        np.sqrt(np.maximum(se, 0, out=se) / (n - 1), out=se)
+        np.maximum(se, least_se[:, None], out=se)
+        np.divide(mean, se, out=t_star[:, start : start + rows])
+    if not least_se.all():
+        t_star[np.isnan(t_star)] = 0  # 0/0
     t_star.sort(axis=1)
     return t_star
 
