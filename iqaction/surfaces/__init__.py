@@ -21,3 +21,8 @@ def load(name: str) -> Callable[[Report], list[Effect]]:
         raise LookupError(f"no surface {name!r}; there are: {', '.join(names())}")
     render: Callable[[Report], list[Effect]] = importlib.import_module(f"{__name__}.{name}").render
     return render
+
+
+def render_all(report: Report) -> list[Effect]:
+    """The effects of all surfaces, in the order of their names."""
+    return [effect for name in names() for effect in load(name)(report)]

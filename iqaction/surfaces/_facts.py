@@ -1,0 +1,301 @@
+"""What a reader is told, in which order, whatever the surface. Plain text, no markup.
+
+Sentences here are *prose* in the sense of ``_escape``: a quoted thing stands in backticks, and
+the surface that shows it escapes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from iqaction.report import (
+    Change,
+    Check,
+    Divergence,
+    Engine,
+    Estimate,
+    Report,
+    StageResult,
+    UnitFault,
+)
+from iqaction.surfaces import _figures
+from iqaction.surfaces._escape import head, hex_or_nothing, tail
+from iqaction.verdict import Verdict, combine
+
+NAME = 120  # characters of a name (suite, engine, flag, prompt id) that are ever shown
+_VERDICT_ORDER = (Verdict.FAIL, Verdict.UNPROVEN, Verdict.NOT_RUN, Verdict.PASS)
+_KIND_ORDER = {"real": 0, "shift": 1, "unknown": 2, "tie": 3}
+_FAULT_TITLES = {
+    "broken": "Broken prompts",
+    "decode fault": "Prompts with decode faults",
+    "template": "Prompts that reach the model in another form",
+    "failed": "Prompts that failed",
+    "missing": "Prompts without an answer",
+    "unusable": "Prompts without usable figures",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the checks table. ``check`` is None for a line about a whole stage."""
+
+    stage: StageResult
+    title: str
+    verdict: Verdict
+    check: Check | None = None
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The check's estimate where it holds a number."""
+        estimate = self.check.estimate if self.check else None
+        if estimate is None or _figures.worse_by(estimate) == _figures.DASH:
+            return None
+        return estimate
+
+
+def lines(report: Report, *, judged: bool = True) -> list[Line]:
+    """All checks in the plan's order; a title used by two stages gets its stage's name."""
+    used = Counter(c.title for s in report.stages for c in s.checks)
+    out = []
+    for stage in report.stages:
+        verdicts = [c.verdict for c in stage.checks if c.judged]
+        if judged and not verdicts:
+            out.append(Line(stage, stage.stage, stage.verdict))
+        elif judged and stage.verdict is not combine(verdicts):
+            # Coverage or evidence decided, not a check: the reader must see who did.
+            out.append(Line(stage, f"{stage.stage} as a whole", stage.verdict))
+        for check in stage.checks:
+            if check.judged is judged:
+                several = used[check.title] > 1 and len(report.stages) > 1
+                title = f"{stage.stage}: {check.title}" if several else check.title
+                out.append(Line(stage, title, check.verdict, check))
+    return out
+
+
+def open_lines(report: Report) -> list[Line]:
+    """The judged checks that are no PASS, worst first."""
+    found = [x for x in lines(report) if x.verdict is not Verdict.PASS]
+    return sorted(found, key=lambda x: _VERDICT_ORDER.index(x.verdict))
+
+
+def why(line: Line) -> str:
+    """The reason in plain words, with the power note where it says more."""
+    if line.check is None:
+        cover = line.stage.coverage
+        seen = f"{cover.observed:,} of {cover.required:,} prompts were observed"
+        return seen if any(c.judged for c in line.stage.checks) else f"no check was made; {seen}"
+    reason, power = line.check.reason, line.check.power
+    if not power or power in reason:
+        return reason
+    return f"{_closed(reason)} {power}" if reason else power
+
+
+def _closed(sentence: str) -> str:
+    sentence = sentence.rstrip()
+    return sentence if sentence.endswith((".", "!", "?", ":", ";")) else sentence + "."
+
+
+# --- who was compared -----------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """A name as prose that asks for code; a backtick in it cannot close it."""
+    return f"`{head(text.replace('`', chr(0x2CB)), NAME)}`"
+
+
+def changed(changes: Iterable[Change]) -> list[str]:
+    """What differs between the arms, as "`image` v0.24.0 → v0.27.1"."""
+    out = []
+    for change in changes:
+        what = head(change.what, NAME)
+        before, after = head(change.before, NAME), head(change.after, NAME)
+        if before and after:
+            out.append(f"{what} {quoted(before)} → {quoted(after)}")
+        elif after:
+            out.append(f"{what} {quoted(after)} added")
+        elif before:
+            out.append(f"{what} {quoted(before)} removed")
+        else:
+            out.append(f"{what} changed")
+    return out
+
+
+def engine(who: Engine) -> str:
+    """One arm's engine and model in a few words."""
+    return _named(f"{who.dialect} {who.version}", who.model)
+
+
+def _named(name: str, model: str) -> str:
+    name = head(" ".join(name.split()), NAME) or "unknown engine"
+    return f"{name}, {quoted(model)}" if model else name
+
+
+def engines(report: Report) -> str:
+    """Baseline and candidate on one line, what both share said once; "" for nobody."""
+    by_arm = {e.arm: e for e in reversed(report.engines)}
+    before = by_arm.get("baseline") or by_arm.get("reference")
+    after = by_arm.get("candidate")
+    if before is None or after is None:
+        only = after or before
+        return "" if only is None else f"{only.arm} {engine(only)}"
+    if (before.dialect, before.model) != (after.dialect, after.model):
+        return f"{engine(before)} → {engine(after)}"
+    if before.version == after.version:
+        return engine(after)
+    version = f"{before.version or 'unknown'} → {after.version or 'unknown'}"
+    return _named(f"{after.dialect} {version}", after.model)
+
+
+def baseline(report: Report) -> str:
+    """The baseline's evidence root in short, "" where there is none."""
+    root = hex_or_nothing(report.baseline_root)
+    return f"against baseline `{root[:12]}`" if root else ""
+
+
+# --- where the texts part -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parting:
+    """All divergences of one stage, the ones that matter first, and how many there are."""
+
+    stage: str
+    total: int
+    prompts: int
+    found: tuple[Divergence, ...]
+    summary: str
+
+
+def partings(report: Report) -> list[Parting]:
+    """One entry per stage in which texts part."""
+    return [_parting(s) for s in report.stages if s.divergences]
+
+
+def _parting(stage: StageResult) -> Parting:
+    kinds = Counter(d.kind if d.kind in _KIND_ORDER else "unknown" for d in stage.divergences)
+    counted = ", ".join(
+        f"{kinds[kind]:,} {name if kinds[kind] == 1 else plural}"
+        for kind, name, plural in (
+            ("tie", "tie", "ties"),
+            ("shift", "shift", "shifts"),
+            ("unknown", "unknown", "unknown"),
+            ("real", "real", "real"),
+        )
+        if kinds[kind]
+    )
+    prompts = stage.coverage.observed
+    differ = len({d.unit for d in stage.divergences})
+    return Parting(
+        stage.stage,
+        len(stage.divergences),
+        prompts,
+        tuple(sorted(stage.divergences, key=_weight)),
+        f"{differ:,} of {prompts:,} prompts differ: {counted}",
+    )
+
+
+def _weight(d: Divergence) -> tuple[int, float, str, int]:
+    gap = d.gap if d.gap is not None and _figures.known(d.gap) else -1.0
+    return (_KIND_ORDER.get(d.kind, 2), -gap, d.unit, d.position)
+
+
+def chosen(parting: Parting, most: int, ties: int) -> list[Divergence]:
+    """The first ``most``, at most ``ties`` of them ties."""
+    out: list[Divergence] = []
+    for divergence in parting.found:
+        if len(out) >= most:
+            break
+        if divergence.kind != "tie" or ties > 0:
+            ties -= divergence.kind == "tie"
+            out.append(divergence)
+    return out
+
+
+def rest(token: str, after: str) -> str:
+    """The text that follows the first differing token (``after`` may repeat that token)."""
+    return after[len(token) :] if token and after.startswith(token) else after
+
+
+def wrote(d: Divergence, token: str, after: str, limit: int) -> str:
+    """One arm's text around the divergence: a little that both share, then its own."""
+    own = token + rest(token, after)
+    return tail(d.before, limit // 3) + head(own, limit - limit // 3)
+
+
+def ends(token: str, after: str) -> bool:
+    """True where this arm's text stops where the other goes on."""
+    return not token and not after
+
+
+def gap(d: Divergence) -> str:
+    """The gap in nats, a dash where it is unknown."""
+    return _figures.DASH if not _figures.known(d.gap) else f"{d.gap:.2f} nats"
+
+
+# --- faults, sentences ----------------------------------------------------------------------
+
+
+def faults(report: Report) -> list[tuple[str, list[UnitFault]]]:
+    """Named prompts by kind, the gravest kind first; a fault told by two stages stands once."""
+    by_kind: dict[str, dict[tuple[str, str], UnitFault]] = {kind: {} for kind in _FAULT_TITLES}
+    for stage in report.stages:
+        for fault in stage.faults:
+            of_kind = by_kind.setdefault(fault.kind, {})
+            of_kind.setdefault((fault.unit, fault.detail), fault)
+    return [
+        (_FAULT_TITLES.get(kind, f"Prompts: {head(kind, NAME)}"), list(found.values()))
+        for kind, found in by_kind.items()
+        if found
+    ]
+
+
+def unique(sentences: Iterable[str]) -> list[str]:
+    """The sentences in order, each once, empty ones left out."""
+    return list(dict.fromkeys(s for s in sentences if s.strip()))
+
+
+def meaning(report: Report) -> list[str]:
+    """What the verdict means, of all stages."""
+    return [_closed(s) for s in unique(m for stage in report.stages for m in stage.meaning)]
+
+
+def next_steps(report: Report) -> list[str]:
+    """What to do now: the report's own steps first."""
+    return [
+        _closed(s)
+        for s in unique(
+            (*report.next_steps, *(x for stage in report.stages for x in stage.next_steps))
+        )
+    ]
+
+
+def caveats(report: Report) -> list[str]:
+    """What limits the verdict: the report's own, then the stages', each with its stage."""
+    named = (f"{stage.stage}: {c}" for stage in report.stages for c in unique(stage.caveats))
+    return unique((*report.caveats, *named))
+
+
+def identities(report: Report) -> list[tuple[str, str]]:
+    """Hashes and versions that a later reader needs, those that are known."""
+    pairs = (
+        ("evidence root", hex_or_nothing(report.evidence_root)),
+        ("plan", hex_or_nothing(report.plan_sha256)),
+        ("baseline root", hex_or_nothing(report.baseline_root)),
+        ("commit", hex_or_nothing(report.head_sha)),
+        ("run", head(report.run_url, 300)),
+        ("inferquality", head(report.tool_version, NAME)),
+    )
+    return [(name, text) for name, text in pairs if text]
+
+
+def commands(report: Report) -> str:
+    """How to check the evidence and look into it. DIR is the evidence folder."""
+    root = hex_or_nothing(report.evidence_root)
+    verify = f"iqaction verify DIR --root {root}" if root else "iqaction verify DIR"
+    return (
+        f"{verify}\n"
+        "iqaction inspect DIR   # a prompt, a failure or a divergence in full\n"
+        "iqaction judge DIR     # the same evidence gives the same verdict"
+    )

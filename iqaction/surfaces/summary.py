@@ -1,0 +1,47 @@
+"""The job's step summary: the comment's text with more of everything, and nothing folded away
+that a reader of the run would look for."""
+
+from __future__ import annotations
+
+from iqaction.report import Report
+from iqaction.surfaces import _budget, _sections
+from iqaction.surfaces._base import AppendSummary, Effect, WriteFile
+from iqaction.surfaces._budget import Limits
+
+LIMITS = Limits(
+    divergences=100, ties=20, text=160, prose=2000, names=40, checks=200, tables=40, rows=200
+)
+
+
+def render(report: Report) -> list[Effect]:
+    """The summary as an effect, and the same text as ``summary.md``."""
+
+    def whole(limits: Limits, cut: str) -> str:
+        return _body(report, limits, cut)
+
+    text = _budget.fit(
+        whole, LIMITS, _budget.utf8_bytes, _budget.SUMMARY_BYTES - 1024, _sections.closers
+    )
+    body = text + "\n"
+    return [AppendSummary(body), WriteFile("summary.md", body)]
+
+
+def _body(report: Report, limits: Limits, cut: str) -> str:
+    return _sections.join(
+        _sections.heading(report, limits) + "\n" + _sections.compared(report, limits),
+        _sections.problems(report, limits),
+        _sections.checks(report, limits),
+        _sections.reasons(report, limits),
+        _sections.partings(report, limits),
+        _sections.faults(report, limits),
+        _sections.meaning(report, limits),
+        _sections.shortened(cut),
+        _sections.coverage(report, limits),
+        _sections.caveats(report, limits),
+        _sections.details(
+            "All figures: also measured, noise floor, by position and by bucket",
+            _sections.measured(report, limits),
+            _sections.tables(report, limits),
+        ),
+        _sections.evidence(report, limits),
+    )
