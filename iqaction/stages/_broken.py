@@ -78,13 +78,13 @@ class Hits:
 
 
 def check(plan: Plan, found: Hits, metric: str, title: str, word: str) -> Check:
-    """The verdict on a leg's broken prompts; ``word`` names one, as "broken prompt"."""
+    """The verdict on a leg's broken prompts; ``word`` says what they are, as "broken"."""
     n = found.required
     worst = sorted({*found.hits, *found.failed})
     confidence = 1 - alpha(plan, 0.05)
     upper = clopper_pearson_upper(len(worst), n, confidence)
     p = exceeds_p(len(found.reproduced), n, found.floor_hits, n)
-    said = f"{len(found.hits)} of {n} prompts {'is' if len(found.hits) == 1 else 'are'} {word}"
+    said = f"{len(found.hits)} of {n} prompts {word}"
     if found.hits:
         said += f" ({len(found.reproduced)} again when asked once more): {names(found.hits)}"
     if found.failed:
