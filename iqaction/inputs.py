@@ -21,6 +21,7 @@ from iqaction.errors import ConfigError
 from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec, Value
 from iqaction.prompts import PromptSet
+from iqaction.spelling import nearest
 from iqaction.stages._base import Stage
 
 DEFAULT_LIMIT = 96  # prompts of the first look
@@ -218,7 +219,7 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
             names = ["auto", *engines.names()]
             if value not in names:
                 raise ConfigError(
-                    f"{place}: found the text {value[:60]!r}{values.nearest(value, names)}",
+                    f"{place}: found the text {value[:60]!r}{nearest(value, names)}",
                     expected="one of " + ", ".join(names),
                 )
             return dataclasses.replace(request, dialect=value)
@@ -359,6 +360,6 @@ def _margins(entry: Entry, name: str, file: str, stage: Stage) -> dict[str, floa
 
 def _unknown(place: str, word: str, names: Sequence[str], what: str = "key") -> ConfigError:
     return ConfigError(
-        f"{place}: unknown {what} {word[:60]!r}{values.nearest(word, names)}",
+        f"{place}: unknown {what} {word[:60]!r}{nearest(word, names)}",
         expected=", ".join(names),
     )

@@ -14,7 +14,7 @@ from iqaction import prompts
 from iqaction.errors import ConfigError
 from iqaction.inputs import Request, read_request
 from iqaction.prompts import PromptSet
-from iqaction.values import nearest
+from iqaction.spelling import nearest
 
 _MAX_PLAN = 4 * 1024 * 1024  # bytes; a character is at most four of them
 _BUILT_IN = ("default", "demo")

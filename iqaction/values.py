@@ -6,10 +6,9 @@ is text, and NaN is nothing at all.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from iqaction.calls import JSON
 from iqaction.document import (
@@ -24,6 +23,7 @@ from iqaction.document import (
 from iqaction.errors import ConfigError
 from iqaction.plan import Value
 from iqaction.prompts import canonical
+from iqaction.spelling import nearest
 from iqaction.stages._base import Param
 
 _DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?\Z")
@@ -50,12 +50,6 @@ def read(param: Param, node: Node, place: str) -> Value:
 def wanted(param: Param) -> str:
     """What a right value looks like, in words."""
     return _WORDS[param.kind] + _range(param)
-
-
-def nearest(word: str, names: Iterable[str]) -> str:
-    """A hint at the end of an error: "; did you mean 'score'?", or nothing."""
-    near = difflib.get_close_matches(word[:80], list(names), 1, cutoff=0.55)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def wrong(place: str, node: Node, expected: str) -> ConfigError:

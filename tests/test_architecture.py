@@ -39,12 +39,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evidence": {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "verdict"),
     },
-    "values": {"calls", "document", "errors", "plan", "prompts", "stages"},
+    "spelling": set(),
+    "values": {"calls", "document", "errors", "plan", "prompts", "spelling", "stages"},
     "inputs": {
         *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
-        "values",
+        *("spelling", "values"),
     },
-    "sources": {"errors", "inputs", "prompts", "values"},
+    "sources": {"errors", "inputs", "prompts", "spelling"},
     "http": {"calls", "engines", "errors"},
     "runner": {
         *("calls", "engines", "errors", "observed", "plan", "progress", "prompts", "stages"),
@@ -58,6 +59,11 @@ MAY_IMPORT["demo"] = {
     *("calls", "demo_engine", "demo_weights", "errors", "progress", "report", "session"),
     *("terminal", "verdict"),
 }
+MAY_IMPORT["outcome_view"] = {"calls", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["inspect_view"] = {
+    *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
+    *("surfaces", "terminal"),
+}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = set(MAY_IMPORT)
@@ -66,6 +72,7 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
     *("engines", "stages", "judge", "surfaces", "inputs", "document", "values"),
+    *("spelling", "terminal", "inspect_view"),
 }
 WORLD = {
     *("requests", "os", "time", "random", "subprocess", "socket", "datetime", "pathlib"),

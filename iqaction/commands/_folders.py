@@ -1,0 +1,47 @@
+"""Folders that a command is given. I/O: looks whether they are there."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from iqaction.errors import ConfigError
+from iqaction.spelling import nearest
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The argument DIR: an evidence folder."""
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="an evidence folder, as `run --evidence` wrote it"
+    )
+
+
+def existing(folder: Path) -> Path:
+    """``folder``, where it is one.
+
+    Raises
+    ------
+    ConfigError
+        It is not there, or is no folder.
+    """
+    if folder.is_dir():
+        return folder
+    what = "no folder" if folder.exists() else "not there" + nearest(folder.name, _beside(folder))
+    raise ConfigError(
+        f"DIR: {folder} is {what}",
+        expected="an evidence folder, as `iqaction run --evidence DIR` writes it",
+    )
+
+
+def to_write(folder: Path, flag: str) -> Path:
+    """``folder``, where it is one or can become one. Raises ConfigError where a file is there."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{flag}: {folder} is no folder", expected="a folder, new or begun")
+    return folder
+
+
+def _beside(folder: Path) -> list[str]:
+    try:
+        return [p.name for p, _ in zip(folder.parent.iterdir(), range(1000), strict=False)]
+    except OSError:
+        return []

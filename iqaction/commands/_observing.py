@@ -1,0 +1,100 @@
+"""What `run` and `observe` share: their flags, and how these become a session's options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from iqaction.commands import _folders
+from iqaction.commands._console import Console
+
+_MOST_IN_FLIGHT = 1024
+
+
+def flags(parser: argparse.ArgumentParser) -> None:
+    """Whom to ask, what, and where to keep the answers."""
+    parser.add_argument(
+        "--evidence",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder for everything that is observed; one that was begun is continued",
+    )
+    parser.add_argument(
+        "--plan", metavar="FILE", type=Path, help="the plan (YAML); default: the built-in plan"
+    )
+    parser.add_argument(
+        "--endpoint", metavar="URL", default="", help="the engine, as http://127.0.0.1:8000/v1"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", default="", help="model name; default: the one that is served"
+    )
+    parser.add_argument(
+        "--dialect", metavar="NAME", default="", help="what the engine speaks; default: it is asked"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="DIR",
+        default="",
+        help="evidence of the reference; without it, this run captures one",
+    )
+    parser.add_argument(
+        "--suite", metavar="NAME", default="", help="name of this comparison in reports"
+    )
+    parser.add_argument(
+        "--api-key-env",
+        metavar="NAME",
+        default="",
+        help="environment variable that holds the API key; the key itself is never stored",
+    )
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=_count(_MOST_IN_FLIGHT),
+        help="requests in flight; default: the plan's, which is as many as traffic sees",
+    )
+
+
+def launch_flag(parser: argparse.ArgumentParser) -> None:
+    """The relaunch of a capture that is observed."""
+    parser.add_argument(
+        "--launch",
+        metavar="N",
+        type=_count(1000),
+        default=0,
+        help="this is relaunch N of the reference that DIR captured: it measures the noise floor",
+    )
+
+
+def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
+    """Ask; where ``judged``, also judge and render. The exit status."""
+    from iqaction import session  # noqa: PLC0415 - numpy and requests are not for `--help`
+    from iqaction.commands import _outcome  # noqa: PLC0415
+
+    options = session.RunOptions(
+        evidence=_folders.to_write(args.evidence, "--evidence"),
+        plan=args.plan,
+        endpoint=args.endpoint,
+        model=args.model,
+        dialect=args.dialect,
+        baseline=args.baseline,
+        suite=args.suite,
+        api_key_env=args.api_key_env,
+        concurrency=args.concurrency,
+        launch=0 if judged else args.launch,
+    )
+    if judged:
+        return _outcome.judged(session.run(options, progress=console.progress()), console)
+    return _outcome.observed(session.observe(options, progress=console.progress()), console)
+
+
+def _count(most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+            raise argparse.ArgumentTypeError(
+                f"found {text[:60]!r}, expected a whole number from 1 to {most}"
+            )
+        return int(text)
+
+    return read

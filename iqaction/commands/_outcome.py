@@ -1,0 +1,42 @@
+"""Shows what a command ended with, and turns it into an exit status. Imports numpy."""
+
+from __future__ import annotations
+
+from iqaction.commands._console import Console
+from iqaction.outcome_view import Outcome, as_json, page
+from iqaction.verdict import EXIT_CODE, Verdict
+
+_INCOMPLETE = EXIT_CODE[Verdict.NOT_RUN]
+
+
+def judged(outcome: Outcome, console: Console) -> int:
+    """The report, and the exit status that its verdict stands for."""
+    if console.json:
+        console.object(as_json(outcome))
+    else:
+        console.page(page(outcome, console.columns))
+    return EXIT_CODE[outcome.report.verdict]
+
+
+def observed(outcome: Outcome, console: Console) -> int:
+    """What was observed, without a verdict: 0 where nothing is left to ask, else 3."""
+    status = 0 if outcome.complete else _INCOMPLETE
+    if console.json:
+        console.object(
+            {
+                "exit_code": status,
+                "complete": outcome.complete,
+                "evidence": str(outcome.folder),
+                "root": outcome.root,
+                "problem": outcome.problem,
+                "problems": list(outcome.report.problems),
+            }
+        )
+        return status
+    done = "Everything that the plan asks was observed."
+    left = "Not everything was observed: the same command continues where it stopped."
+    lines = [done] if outcome.complete else [outcome.problem, left]
+    lines += [f"problem: {x}" for x in outcome.report.problems]
+    lines += [f"evidence  {outcome.folder}", f"judge it  iqaction judge {outcome.folder}"]
+    console.page("\n".join(lines) + "\n")
+    return status

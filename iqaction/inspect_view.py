@@ -1,0 +1,439 @@
+"""Evidence in full, for a person at a terminal: a prompt, the divergences, the failures. Pure.
+
+Judges nothing: where two texts part, and what that is worth, is the report's word; the texts,
+the tokens and the failures are the evidence's. All of it is foreign and escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from iqaction.calls import (
+    JSON,
+    Answer,
+    Arm,
+    Failure,
+    Generation,
+    Observation,
+    Scored,
+    Tag,
+    TokenIds,
+)
+from iqaction.errors import ConfigError
+from iqaction.observed import Observed
+from iqaction.prompts import Prompt
+from iqaction.report import Divergence, Report, UnitFault
+from iqaction.rows import PAD, Rows
+from iqaction.spelling import nearest
+from iqaction.stages._paths import TRAJECTORY, generation
+from iqaction.surfaces import _facts
+from iqaction.terminal import escape, fit, fit_end, inline, paragraph, table, wrap
+
+_AROUND = 3  # positions shown before and after a divergence
+_LISTED = 5  # tokens shown of each list
+_LONGEST = 200_000  # characters of one text; more is no text to read
+_OPEN, _SHUT = "⟦", "⟧"  # around the first token that differs
+
+
+def overview(observed: Observed, report: Report, columns: int) -> str:
+    """What the folder holds, and which prompts deserve a look: faults, then divergences."""
+    lines = [
+        f"{report.verdict.value}  inferquality / {inline(report.suite)}",
+        paragraph(inline(report.headline), columns),
+        "",
+        f"{len(observed.prompts)} prompts, {_count(observed)} observations"
+        + (", a capture (no baseline)" if observed.plan.is_capture else ""),
+    ]
+    found = list(_failures(observed))
+    if found:
+        lines.append(f"{len(found)} failed requests: iqaction inspect DIR --failures")
+    for title, faults in _facts.faults(report):
+        lines += ["", title, *_fault_lines(faults, columns)]
+    lines += ["", divergences(report, columns).rstrip("\n")]
+    lines += ["", "A prompt whole: iqaction inspect DIR --prompt ID"]
+    return "\n".join(lines) + "\n"
+
+
+def divergences(report: Report, columns: int) -> str:
+    """All divergences as a table, the gravest first."""
+    blocks = []
+    for parting in _facts.partings(report):
+        room = max(10, (columns - 48) // 2)
+        rows = [("prompt", "token", "kind", "gap", "baseline wrote", "candidate wrote")]
+        rows += [
+            (
+                inline(d.unit),
+                str(d.position) if d.position >= 0 else "?",
+                inline(d.kind),
+                _facts.gap(d),
+                _wrote(d, d.baseline_token, d.baseline_after, room),
+                _wrote(d, d.candidate_token, d.candidate_after, room),
+            )
+            for d in parting.found
+        ]
+        title = f"Where the texts part ({inline(parting.stage)}): {parting.summary}"
+        right = (False, True, False, True, False, False)
+        blocks.append("\n".join([title, *table(rows, right, columns)]))
+    return "\n\n".join(blocks or ["No texts part."]) + "\n"
+
+
+def failures(observed: Observed, report: Report, columns: int) -> str:
+    """Every request without an answer, and every prompt that the report names as faulty."""
+    lines = []
+    for title, faults in _facts.faults(report):
+        lines += [title, *_fault_lines(faults, columns), ""]
+    found = list(_failures(observed))
+    lines.append(f"{len(found)} failed requests" if found else "No request failed.")
+    for whose, stage, observation, failure in found:
+        status = f" {failure.status}" if failure.status is not None else ""
+        said = (
+            f"{_name(whose, stage, observation.tag)}: {failure.kind.value}{status}, "
+            f"{inline(failure.message)} ({_tries(observation)})"
+        )
+        lines.append("  " + paragraph(said, columns - 2, "    "))
+    return "\n".join(lines) + "\n"
+
+
+def prompt(observed: Observed, report: Report, unit: str, columns: int) -> str:
+    """One prompt whole: what was asked, what both arms wrote, where and how the texts part.
+
+    Raises
+    ------
+    ConfigError
+        No such prompt in the evidence.
+    """
+    asked = _find(observed, unit)
+    arms = _arms(observed, unit)
+    blocks = [f"{inline(asked.id)}  ({inline(asked.bucket)})"]
+    faults = [f for s in report.stages for f in s.faults if f.unit == unit]
+    if faults:
+        blocks[0] += "\n" + "\n".join(_fault_lines(faults, columns))
+    blocks += [f"{inline(m.role)}\n{_quoted(m.content, columns)}" for m in asked.messages]
+    if asked.template_kwargs:
+        blocks.append(f"template: {inline(asked.template_kwargs)}")
+    found = [d for s in report.stages for d in s.divergences if d.unit == unit]
+    for arm in arms:
+        marks = [_Mark(d, "baseline" in arm.name) for d in found[:1]]
+        blocks.append(_text(arm, marks[0] if marks else None, columns))
+    blocks += [_parting(d, arms, columns) for d in found]
+    if not found and len(arms) > 1 and all(isinstance(a.answer, Generation) for a in arms):
+        blocks.append("The report names no divergence of these texts.")
+    blocks.append(_observations(observed, unit, columns))
+    return "\n\n".join(blocks) + "\n"
+
+
+def divergence(observed: Observed, report: Report, unit: str, columns: int) -> str:
+    """Where one prompt's texts part: the text around it, both tokens, the lists around it.
+
+    Raises
+    ------
+    ConfigError
+        No such prompt, or no divergence of it.
+    """
+    _find(observed, unit)
+    found = [d for s in report.stages for d in s.divergences if d.unit == unit]
+    if not found:
+        raise ConfigError(
+            f"{inline(unit)}: its texts do not part",
+            expected="a prompt of the list that `iqaction inspect DIR` shows",
+            next_step=f"iqaction inspect DIR --prompt {inline(unit)}",
+        )
+    arms = _arms(observed, unit)
+    return "\n\n".join(_parting(d, arms, columns) for d in found) + "\n"
+
+
+def prompt_json(observed: Observed, report: Report, unit: str) -> dict[str, JSON]:
+    """One prompt whole, for programs. Raises ConfigError where there is no such prompt."""
+    asked = _find(observed, unit)
+    texts: dict[str, JSON] = {}
+    for arm in _arms(observed, unit):
+        answer = arm.answer
+        if isinstance(answer, Generation):
+            texts[arm.name] = {
+                "text": answer.text,
+                "reasoning": answer.reasoning,
+                "finish_reason": answer.finish_reason,
+            }
+        elif isinstance(answer, Failure):
+            texts[arm.name] = {"failure": answer.kind.value, "message": answer.message}
+    return {
+        "id": asked.id,
+        "bucket": asked.bucket,
+        "messages": [{"role": m.role, "content": m.content} for m in asked.messages],
+        "texts": texts,
+        "divergences": [
+            divergence_json(d) for s in report.stages for d in s.divergences if d.unit == unit
+        ],
+        "faults": [
+            {"kind": f.kind, "detail": f.detail}
+            for s in report.stages
+            for f in s.faults
+            if f.unit == unit
+        ],
+    }
+
+
+def overview_json(observed: Observed, report: Report) -> dict[str, JSON]:
+    """What the folder holds, for programs."""
+    return {
+        "verdict": report.verdict.value,
+        "prompts": list(observed.prompts),
+        "observations": _count(observed),
+        "failures": failures_json(observed),
+        "divergences": [divergence_json(d) for s in report.stages for d in s.divergences],
+        "faults": [
+            {"id": f.unit, "kind": f.kind, "detail": f.detail}
+            for s in report.stages
+            for f in s.faults
+        ],
+    }
+
+
+def divergence_json(d: Divergence) -> dict[str, JSON]:
+    """One divergence, for programs. ``token`` is None where only the texts could be compared."""
+    return {
+        "id": d.unit,
+        "token": d.position if d.position >= 0 else None,
+        "kind": d.kind,
+        "gap_nats": d.gap,
+        "baseline_token": d.baseline_token,
+        "candidate_token": d.candidate_token,
+        "before": d.before,
+        "baseline_after": d.baseline_after,
+        "candidate_after": d.candidate_after,
+    }
+
+
+def failures_json(observed: Observed) -> list[JSON]:
+    """Every request without an answer, for programs."""
+    return [
+        {
+            "stage": stage,
+            "arm": observation.tag.arm.value,
+            "leg": observation.tag.leg,
+            "id": observation.tag.unit,
+            "launch": observation.tag.launch,
+            "kind": failure.kind.value,
+            "status": failure.status,
+            "message": failure.message,
+            "attempts": observation.attempts,
+        }
+        for _, stage, observation, failure in _failures(observed)
+    ]
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """One arm's text of one prompt."""
+
+    name: str
+    answer: Generation | Failure | None
+
+    @property
+    def rows(self) -> Rows | None:
+        return self.answer.rows if isinstance(self.answer, Generation) else None
+
+
+@dataclass(frozen=True)
+class _Mark:
+    divergence: Divergence
+    is_baseline: bool
+
+    @property
+    def token(self) -> str:
+        d = self.divergence
+        return d.baseline_token if self.is_baseline else d.candidate_token
+
+
+def _arms(observed: Observed, unit: str) -> list[_Arm]:
+    kept = observed.seen.get(TRAJECTORY, {})
+    if observed.baseline is None:
+        arms = [_Arm("baseline", generation(kept, Arm.BASELINE, unit))]
+        arms += [
+            _Arm(f"relaunch {n} of the baseline", generation(kept, Arm.REPEAT, unit, n))
+            for n in observed.launches
+        ]
+        return [arms[0], *(a for a in arms[1:] if a.answer is not None)]
+    theirs = observed.baseline.seen.get(TRAJECTORY, {})
+    return [
+        _Arm("baseline", generation(theirs, Arm.BASELINE, unit)),
+        _Arm("candidate", generation(kept, Arm.CANDIDATE, unit)),
+    ]
+
+
+def _find(observed: Observed, unit: str) -> Prompt:
+    found = observed.prompts.get(unit)
+    if found is None:
+        raise ConfigError(
+            f"no prompt {inline(unit[:128])!r} in this evidence"
+            + nearest(unit, [inline(p) for p in observed.prompts]),
+            expected="an id of the prompt file",
+            next_step="iqaction inspect DIR lists the prompts worth a look",
+        )
+    return found
+
+
+def _text(arm: _Arm, mark: _Mark | None, columns: int) -> str:
+    answer = arm.answer
+    if answer is None:
+        return f"{arm.name} was not asked"
+    if isinstance(answer, Failure):
+        return f"{arm.name} failed: {answer.kind.value}, {inline(answer.message)}"
+    count = answer.completion_tokens if answer.completion_tokens is not None else "?"
+    head = f"{arm.name} wrote ({count} tokens, ended by {inline(answer.finish_reason)})"
+    whole = answer.reasoning + answer.text
+    if not whole:
+        return f"{head}\n  | (nothing)"
+    cut = None if mark is None else _offset(whole, answer.rows, mark)
+    if cut is not None and mark is not None:
+        token = mark.token if whole.startswith(mark.token, cut) else whole[cut : cut + 1]
+        end = cut + len(token)
+        whole = whole[:cut] + _OPEN + whole[cut:end] + _SHUT + whole[end:]
+    if answer.reasoning:
+        head += f", the first {len(answer.reasoning)} characters are reasoning"
+    return f"{head}\n{_quoted(whole, columns)}"
+
+
+def _offset(whole: str, rows: Rows | None, mark: _Mark) -> int | None:
+    """Where in the text the differing token starts; None where that cannot be told."""
+    position = mark.divergence.position
+    if rows is not None and 0 <= position <= len(rows):
+        before = "".join(rows.piece(int(k)) for k in rows.chosen[:position])
+        if whole.startswith(before):
+            return len(before)
+    # Pieces that are parts of characters do not join to the text: look for the report's words.
+    at = whole.find(mark.divergence.before + mark.token)
+    return None if at < 0 else at + len(mark.divergence.before)
+
+
+def _parting(d: Divergence, arms: list[_Arm], columns: int) -> str:
+    where = f"token {d.position}" if d.position >= 0 else "the text (tokens are unknown)"
+    lines = [
+        f"The texts part at {where}: {inline(d.kind)}, gap {_facts.gap(d)}",
+        f"  both        {fit_end(inline(d.before), columns - 14)}",
+        f"  baseline    {_here(d.baseline_token, d.baseline_after, columns - 14)}",
+        f"  candidate   {_here(d.candidate_token, d.candidate_after, columns - 14)}",
+    ]
+    lists = _lists(d.position, arms, columns) if d.position >= 0 else []
+    return "\n".join([*lines, *(["", *lists] if lists else [])])
+
+
+def _here(token: str, after: str, columns: int) -> str:
+    return fit(f"{_OPEN}{inline(token)}{_SHUT}{inline(_facts.rest(token, after))}", columns)
+
+
+def _lists(at: int, arms: list[_Arm], columns: int) -> list[str]:
+    """The most likely tokens around a position, one row per position and arm."""
+    pieces = _pieces(arms)
+    rows = [("token", "arm", "chosen", "nats", f"the {_LISTED} most likely")]
+    for position in range(max(0, at - _AROUND), at + _AROUND + 1):
+        for arm in arms:
+            if arm.rows is not None and position < len(arm.rows):
+                mark = ">" if position == at else " "
+                rows.append((f"{mark}{position}", arm.name, *_row(arm.rows, position, pieces)))
+    if len(rows) == 1:
+        return []
+    shown = table(rows, (True, False, False, True, False), 10_000)
+    return [fit(f"  {x}", columns) for x in shown]
+
+
+def _pieces(arms: list[_Arm]) -> Mapping[int, str]:
+    """Display text of tokens, from all arms where they name tokens in the same way."""
+    rows = [a.rows for a in arms if a.rows is not None]
+    if len({r.match for r in rows}) != 1:
+        return {}
+    return {key: text for r in reversed(rows) for key, text in r.pieces.items()}
+
+
+def _row(rows: Rows, at: int, pieces: Mapping[int, str]) -> tuple[str, str, str]:
+    def shown(key: int) -> str:
+        return f'"{fit(inline(pieces.get(key, rows.piece(key))), 16)}"'
+
+    chosen = shown(int(rows.chosen[at]))
+    if not rows.usable[at]:
+        return chosen, "–", "no usable log-probabilities"
+    pairs = zip(rows.top[at][:_LISTED], rows.top_logprob[at][:_LISTED], strict=True)
+    listed = [f"{shown(int(key))} {value:.2f}" for key, value in pairs if key != PAD]
+    return chosen, f"{rows.logprob[at]:.3f}", "  ".join(listed)
+
+
+def _observations(observed: Observed, unit: str, columns: int) -> str:
+    rows = [("observation", "answer", "tries")]
+    for whose, stage, observation in _all(observed):
+        if observation.tag.unit == unit:
+            name = _name(whose, stage, observation.tag, unit=False)
+            rows.append((name, _said(observation.answer), _tries(observation)))
+    return "\n".join(["All that was observed of it", *table(rows, (False,) * 3, columns)])
+
+
+def _said(answer: Answer) -> str:
+    match answer:
+        case Generation():
+            tokens = len(answer.rows) if answer.rows is not None else "no"
+            return f"text, {len(answer.text)} characters, {tokens} rows"
+        case Scored():
+            return f"{len(answer.rows)} forced rows ({inline(answer.method)})"
+        case TokenIds():
+            return f"{len(answer.ids)} token ids"
+        case Failure():
+            return f"failed: {answer.kind.value}"
+
+
+def _tries(observation: Observation) -> str:
+    tries = "1 try" if observation.attempts == 1 else f"{observation.attempts} tries"
+    return f"{tries}, {observation.elapsed_s:.1f} s"
+
+
+def _name(whose: str, stage: str, tag: Tag, *, unit: bool = True) -> str:
+    launch = f", relaunch {tag.launch}" if tag.launch else ""
+    again = f", asked again ({tag.attempt})" if tag.attempt else ""
+    of = f" {inline(tag.unit)}" if unit else ""
+    return f"{whose}{inline(stage)}: {tag.arm.value} {inline(tag.leg)}{of}{launch}{again}"
+
+
+def _all(observed: Observed) -> Iterator[tuple[str, str, Observation]]:
+    """Every observation in a fixed order, the baseline's own first."""
+    parts = [("", observed)]
+    if observed.baseline is not None:
+        parts.insert(0, ("capture, ", observed.baseline))
+    for whose, part in parts:
+        for stage in sorted(part.seen):
+            for tag in sorted(part.seen[stage], key=_order):
+                yield whose, stage, part.seen[stage][tag]
+
+
+def _order(tag: Tag) -> tuple[str, str, int, str, int]:
+    return (tag.arm.value, tag.leg, tag.launch, tag.unit, tag.attempt)
+
+
+def _failures(observed: Observed) -> Iterator[tuple[str, str, Observation, Failure]]:
+    for whose, stage, observation in _all(observed):
+        if isinstance(observation.answer, Failure):
+            yield whose, stage, observation, observation.answer
+
+
+def _count(observed: Observed) -> int:
+    return sum(len(kept) for kept in observed.seen.values())
+
+
+def _fault_lines(faults: list[UnitFault], columns: int) -> list[str]:
+    return [
+        "  "
+        + paragraph(f"{inline(f.unit)}: {inline(f.kind)}, {inline(f.detail)}", columns - 2, "  ")
+        for f in faults
+    ]
+
+
+def _wrote(d: Divergence, token: str, after: str, room: int) -> str:
+    own = fit(inline(token + _facts.rest(token, after)), room - room // 3)
+    return fit_end(inline(d.before), room // 3) + own
+
+
+def _quoted(text: str, columns: int) -> str:
+    """A text behind a gutter, so that no line of it can pass for one of ours."""
+    over = len(text) - _LONGEST
+    lines = wrap(escape(text[:_LONGEST]), columns - 4)
+    if over > 0:
+        lines.append(f"... and {over} characters more")
+    return "\n".join(f"  | {x}".rstrip() for x in lines)
