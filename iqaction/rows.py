@@ -38,6 +38,7 @@ class RowFault(str, enum.Enum):
     NOT_LOGPROB = "value above 0: not a log-probability"
     CLAMPED = "clamped value, not a measurement"
     AMBIGUOUS = "tokens of one list share a string and have no ids"
+    NAMELESS = "the chosen token has neither an id nor a readable string"
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ def _read(
     if fault is not None:
         return fault, math.nan, []
     assert position.chosen.logprob is not None
+    if match is not Match.ID and _nameless(position.chosen, match):
+        return RowFault.NAMELESS, math.nan, []
     listed: dict[int, tuple[float, str]] = {}
     for token in position.top:
         fault = value_fault(token.logprob)
@@ -186,6 +189,15 @@ def _read(
         listed.setdefault(key, (min(token.logprob, 0.0), token.text))
     ordered = sorted(((k, lp, t) for k, (lp, t) in listed.items()), key=lambda x: -x[1])
     return None, min(position.chosen.logprob, 0.0), ordered
+
+
+def _nameless(token: Token, match: Match) -> bool:
+    """True for what engines print for a byte fragment: nothing, or U+FFFD. Two different
+    fragments look the same, so they must not compare as equal."""
+    if match is Match.BYTES:
+        assert token.data is not None  # by the choice of `match`
+        return token.data.replace(b"\xef\xbf\xbd", b"") == b""
+    return token.text.replace("\ufffd", "") == ""
 
 
 def concat_pieces(rows: Rows, keys: Iterable[int]) -> str:
