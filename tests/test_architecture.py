@@ -20,6 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rows": set(),
     "stats": set(),
     "terminal": set(),
+    "spelling": set(),
+    "_sockets": set(),
     "progress": {"terminal"},
     "_llama_server": set(),
     "demo_quants": set(),
@@ -30,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": {"calls", "errors"},
     "observed": {"calls", "plan", "prompts"},
     "engines": {"calls", "errors", "rows"},
-    "surfaces": {"calls", "report", "verdict"},  # calls for the JSON type alone
+    "surfaces": {"calls", "errors", "report", "verdict"},  # calls for the JSON type alone
     "stages": {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "stats"),
         "verdict",
@@ -46,7 +48,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("spelling", "values"),
     },
     "sources": {"errors", "inputs", "prompts", "spelling"},
-    "http": {"calls", "engines", "errors"},
+    "_address": {"errors"},
+    "http": {"_address", "_sockets", "calls", "engines", "errors"},
+    "hf_tokenizer": {"calls", "errors"},
     "runner": {
         *("calls", "engines", "errors", "observed", "plan", "progress", "prompts", "stages"),
     },
@@ -55,9 +59,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
 MAY_IMPORT["session"] = BELOW_SESSION
+MAY_IMPORT["demo_view"] = {"progress", "report", "terminal", "verdict"}
 MAY_IMPORT["demo"] = {
-    *("calls", "demo_engine", "demo_weights", "errors", "progress", "report", "session"),
-    *("terminal", "verdict"),
+    *("demo_engine", "demo_view", "demo_weights", "errors", "progress", "session", "verdict"),
 }
 MAY_IMPORT["outcome_view"] = {"calls", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["inspect_view"] = {
@@ -71,7 +75,7 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("engines", "stages", "judge", "surfaces", "inputs", "document", "values"),
+    *("engines", "stages", "judge", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }
 WORLD = {
@@ -79,8 +83,9 @@ WORLD = {
     *("urllib3", "http", "tempfile", "shutil", "secrets", "threading", "signal"),
 }
 # The folder of evidence is written in few places; the rest of that package is pure.
-WRITERS = {"store", "lock", "journal", "verify", "folder"}
+WRITERS = {"journal", "store", "tree"}
 MAX_LINES = 600
+PURE_PATHS = {"PurePath", "PurePosixPath"}
 
 
 def home(path: Path) -> str:
@@ -101,6 +106,8 @@ def imported(node: ast.AST) -> list[str]:
         assert node.module is not None
         if node.module == "iqaction":
             return [f"iqaction.{name.name}" for name in node.names]
+        if node.module == "pathlib":  # a pure path is a way to cut a string
+            return ["pathlib"] if {n.name for n in node.names} - PURE_PATHS else []
         return [node.module]
     return []
 
@@ -146,7 +153,7 @@ def test_imports__evidence_touches_the_world_in_few_places(path):
     """What evidence looks like is pure; what writes and reads it is named."""
     outer = {m.split(".")[0] for m in imports(path)}
 
-    assert outer & (WORLD - {"pathlib"}) == set()
+    assert outer & (WORLD - {"pathlib"}) == set()  # where a file is, not what is in it
 
 
 def test_arrows__no_cycle():
@@ -167,9 +174,10 @@ def test_arrows__nothing_imports_the_command_line():
     assert importers <= {"__main__", "commands"}
 
 
-@named(FILES)
+@named(INNER)
 def test_arrows__none_is_hidden(path):
-    """An import that only a type checker sees is an arrow all the same."""
+    """An import that only a type checker sees is an arrow all the same; the package's own
+    ``__init__`` exports lazily."""
     names = {n.id for n in nodes(path) if isinstance(n, ast.Name)}
     attributes = {n.attr for n in nodes(path) if isinstance(n, ast.Attribute)}
 
