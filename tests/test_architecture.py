@@ -41,7 +41,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evidence": {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "verdict"),
     },
-    "spelling": set(),
     "values": {"calls", "document", "errors", "plan", "prompts", "spelling", "stages"},
     "inputs": {
         *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
