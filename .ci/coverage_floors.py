@@ -10,7 +10,17 @@ from pathlib import Path
 FLOORS = {"verdict": 100, "stats": 100} | dict.fromkeys(
     (
         *("calls", "document", "engines", "errors", "evidence", "inputs", "judge", "observed"),
-        *("plan", "prompts", "report", "rows", "stages", "surfaces", "values"),
+        *(
+            "plan",
+            "prompts",
+            "report",
+            "rows",
+            "stages",
+            "spelling",
+            "surfaces",
+            "terminal",
+            "values",
+        ),
     ),
     95,
 )
