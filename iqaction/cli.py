@@ -72,27 +72,29 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message[:1].lower() + message[1:], next_step=f"{self.prog} --help")
 
 
-def entry() -> int:
+def entry(commands: Mapping[str, Command] | None = None) -> int:
     """The process's entry: ``sys.argv`` in, the exit status out."""
-    status = main(sys.argv[1:])
+    status = main(sys.argv[1:], commands)
     if status in (INTERRUPTED, TERMINATED) and threading.active_count() > 1:
         # Requests in flight may take minutes; every answer so far is on disk already.
         os._exit(status)
     return status
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command and say how it ended.
+def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> int:
+    """Run one command and say how it ended; the exit status.
 
     Parameters
     ----------
     argv
         The arguments, the program's own name left out.
+    commands
+        By name; None: those of ``iqaction/commands``.
     """
     console = standard(as_json="--json" in argv, quiet="--quiet" in argv)
     try:
         with _termination_raised():
-            return _dispatch(argv, console)
+            return _dispatch(argv, load_all() if commands is None else commands, console)
     except SystemExit as exc:  # argparse, after --help
         return exc.code if isinstance(exc.code, int) else 0
     except Terminated:
@@ -109,16 +111,14 @@ def main(argv: Sequence[str]) -> int:
         return _crashed(exc, argv, console)
 
 
-def _dispatch(argv: Sequence[str], console: Console) -> int:
-    commands = load_all()
+def _dispatch(argv: Sequence[str], commands: Mapping[str, Command], console: Console) -> int:
     parser, parsers = _parsers(commands)
     _check_spelling(argv, parsers)
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help(console.err)
         return CONFIGURATION
-    status: int = commands[args.command].run(args, console)
-    return status
+    return commands[args.command].run(args, console)
 
 
 def _parsers(
@@ -163,8 +163,14 @@ def _check_spelling(argv: Sequence[str], parsers: Mapping[str, argparse.Argument
     Before parsing: argparse would first complain of the flag that is missing because it was
     misspelt.
     """
-    if not argv or argv[0].startswith("-"):
+    if not argv or argv[0] in ("-h", "--help", "-V", "--version"):
         return
+    if argv[0].startswith("-"):
+        raise ConfigError(
+            f"{argv[0][:60]!r} stands before the command",
+            expected="the command first, as `iqaction judge DIR --json`",
+            next_step="iqaction --help",
+        )
     if argv[0] not in parsers:
         raise ConfigError(
             f"unknown command {argv[0][:60]!r}{nearest(argv[0], parsers)}",

@@ -69,11 +69,12 @@ def launch_flag(parser: argparse.ArgumentParser) -> None:
 
 def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
     """Ask; where ``judged``, also judge and render. The exit status."""
+    evidence = _folders.to_write(args.evidence, "--evidence")
     from iqaction import session  # noqa: PLC0415 - numpy and requests are not for `--help`
     from iqaction.commands import _outcome  # noqa: PLC0415
 
     options = session.RunOptions(
-        evidence=_folders.to_write(args.evidence, "--evidence"),
+        evidence=evidence,
         plan=args.plan,
         endpoint=args.endpoint,
         model=args.model,

@@ -23,7 +23,8 @@ def flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Render; the verdict's exit status."""
+    folder = _folders.existing(args.folder)
     from iqaction import session  # noqa: PLC0415 - numpy is not for `--help`
     from iqaction.commands import _outcome  # noqa: PLC0415
 
-    return _outcome.judged(session.render(_folders.existing(args.folder)), console)
+    return _outcome.judged(session.render(folder), console)
