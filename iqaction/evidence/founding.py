@@ -1,0 +1,222 @@
+"""Makes a folder one run's evidence: the lock, the plan, the prompts, the copy of the baseline.
+
+Writes the plan last: a folder without it is not founded yet, and founding simply goes on. Never
+overwrites a file that it did not write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from iqaction import plan as plans
+from iqaction.calls import JSON
+from iqaction.errors import EvidenceError
+from iqaction.evidence import canon, journal, manifest, reading
+from iqaction.evidence.lines import FOLDER
+from iqaction.evidence.reading import BASELINE, PLAN, PROMPTS
+from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree, explain
+from iqaction.plan import Plan
+from iqaction.prompts import MAX_BYTES
+
+LOCK = ".lock"
+_CHUNK = 1024**2
+_ELSEWHERE = "use another folder"
+
+
+def make(path: Path) -> None:
+    """The folder itself, with those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise explain(exc, f"cannot make the evidence folder {path}") from exc
+
+
+def take_lock(path: Path) -> int:
+    """A descriptor that holds the folder's lock until it is closed, or the process ends.
+
+    Raises
+    ------
+    EvidenceError
+        Another process holds it, or the folder cannot be written.
+    """
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as exc:
+        raise explain(exc, f"cannot write in {path}") from exc
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    except BlockingIOError as exc:
+        who = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+        os.close(fd)
+        raise EvidenceError(
+            f"{path} is in use: process {canon.shown(who) or '?'} writes there",
+            expected="one process for each evidence folder",
+            next_step="wait until it has ended, or use another folder",
+        ) from exc
+    except OSError as exc:
+        os.close(fd)
+        raise explain(exc, f"cannot lock {path}") from exc
+    return fd
+
+
+def found(tree: Tree, plan: Plan, prompts_bytes: bytes, baseline: Path | None) -> None:
+    """Write plan, prompts and baseline, or check that just these are there.
+
+    Raises
+    ------
+    EvidenceError
+        The folder is another run's or not ours, or the baseline is not the plan's.
+    """
+    data = _unpacked(prompts_bytes)
+    if canon.identify(data) != plan.prompts_sha256:
+        raise EvidenceError(
+            "the prompts are not those that the plan was made for",
+            expected=f"a file with sha256 {plan.prompts_sha256}",
+        )
+    tree.sweep()
+    is_ours = tree.has(PLAN)
+    if is_ours:
+        _same_plan(tree, plan)
+    else:
+        _unclaimed(tree)
+    if not tree.has(PROMPTS):
+        tree.write(PROMPTS, data)
+    elif tree.read(PROMPTS, MAX_BYTES) != data:
+        raise EvidenceError(
+            f"{tree.root}/{PROMPTS} holds other prompts",
+            expected="the prompt file of this run",
+            next_step=_ELSEWHERE,
+        )
+    if not plan.is_capture:
+        _adopt(tree, plan, baseline)
+    if not is_ours:
+        tree.write(PLAN, plans.to_bytes(plan))
+
+
+def _unpacked(data: bytes) -> bytes:
+    """A prompt file's own bytes, as ``prompts.parse`` hashes them."""
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, EOFError) as exc:
+        raise EvidenceError("the prompts are a broken gzip file") from exc
+
+
+def _unclaimed(tree: Tree) -> None:
+    """Refuse to found evidence among files that are not ours."""
+    for entry in tree.entries():
+        top = entry.name.partition("/")[0]
+        if top not in (LOCK, PROMPTS, BASELINE) and not top.startswith(STAGED):
+            raise EvidenceError(
+                f"{tree.root} holds other files, as {canon.shown(entry.name)}",
+                expected="an empty folder, a new one, or the evidence of this same run",
+                next_step=_ELSEWHERE,
+            )
+
+
+def _same_plan(tree: Tree, plan: Plan) -> None:
+    data, wanted = tree.read(PLAN), plans.to_bytes(plan)
+    if data == wanted:
+        return
+    try:
+        kept = canon.load_object(data, PLAN)
+    except EvidenceError:
+        kept = {}
+    what = ", ".join(_differences(kept, plans.to_json(plan))) if kept else "it is no plan"
+    raise EvidenceError(
+        f"{tree.root} holds the evidence of another plan; different: {what or 'unknown fields'}",
+        expected="the same plan, to continue its run",
+        next_step=_ELSEWHERE + ", or the plan with which this one was begun",
+    )
+
+
+def _differences(kept: Mapping[str, JSON], wanted: Mapping[str, JSON]) -> list[str]:
+    """What differs between two plans, by name; stages parameter by parameter."""
+    names = [k for k in wanted if k != "stages" and kept.get(k) != wanted[k]]
+    old, new = _stages(kept.get("stages")), _stages(wanted["stages"])
+    for stage in sorted({*old, *new}):
+        if stage not in old or stage not in new:
+            whose = "the new" if stage in new else "the kept"
+            names.append(f"stage {canon.shown(stage)} is only in {whose} plan")
+            continue
+        fields = _flat(old[stage]), _flat(new[stage])
+        for key in sorted({*fields[0], *fields[1]}):
+            if fields[0].get(key) != fields[1].get(key):
+                names.append(f"{canon.shown(stage)}.{canon.shown(key)}")
+    if not names and kept.get("stages") != wanted["stages"]:
+        names.append("the order of the stages")
+    return names
+
+
+def _stages(value: JSON) -> dict[str, Mapping[str, JSON]]:
+    listed = value if isinstance(value, list) else []
+    return {str(s.get("stage")): s for s in listed if isinstance(s, dict)}
+
+
+def _flat(stage: Mapping[str, JSON]) -> dict[str, JSON]:
+    params = stage.get("params")
+    inner = {f"params.{k}": v for k, v in params.items()} if isinstance(params, dict) else {}
+    return {**{k: v for k, v in stage.items() if k != "params"}, **inner}
+
+
+def _adopt(tree: Tree, plan: Plan, baseline: Path | None) -> None:
+    """Copy the baseline in, byte by byte, unless it is there.
+
+    Damage is copied as it is: the report is to name it. Only the manifest must be the plan's.
+    """
+    copy = tree.sub(BASELINE)
+    if tree.has(BASELINE):
+        _is_the_plans(copy, plan)
+        return
+    if baseline is None:
+        raise EvidenceError(
+            "the plan compares with a baseline, and none was given",
+            expected=f"the folder whose evidence root is {plan.baseline_root}",
+            next_step="give it with --baseline DIR",
+        )
+    source, staged = Tree(baseline), tree.sub(STAGED + BASELINE)
+    _is_the_plans(source, plan)
+    if source.has(journal.NAME) and reading.load(source, numbers=False).pending:
+        raise EvidenceError(
+            f"{baseline} is not finished: its journal holds answers that are not sealed",
+            expected="a sealed capture",
+            next_step="let the capture finish: run its command again",
+        )
+    for name in sorted(manifest.from_bytes(source.read(manifest.NAME), str(baseline))):
+        if (name in (PLAN, PROMPTS) or name.startswith(f"{FOLDER}/")) and source.has(name):
+            with source.stream(name, MAX_EVIDENCE) as file, staged.staging(name) as out:
+                while chunk := file.read(_CHUNK):
+                    out.write(chunk)
+            staged.settle(name)
+    staged.write(manifest.NAME, source.read(manifest.NAME))
+    tree.settle(BASELINE)
+
+
+def _is_the_plans(baseline: Tree, plan: Plan) -> None:
+    if not baseline.root.is_dir() or not baseline.has(manifest.NAME):
+        raise EvidenceError(
+            f"{baseline.root}{'/' + baseline.inside if baseline.inside else ''} is no sealed "
+            f"baseline: it has no {manifest.NAME}",
+            expected="a folder that a capture has sealed",
+            next_step="let the capture finish: run its command again",
+        )
+    root = canon.identify(baseline.read(manifest.NAME))
+    if root != plan.baseline_root:
+        raise EvidenceError(
+            f"the baseline's evidence root is {root}",
+            expected=f"{plan.baseline_root}, for which the plan was made",
+            next_step="make the plan anew, or give the baseline that it names",
+        )

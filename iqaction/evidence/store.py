@@ -1,0 +1,241 @@
+"""One evidence folder per run: kept answer by answer, loaded for judging, sealed at the end.
+
+::
+
+    plan.json  prompts.jsonl      what was asked; judging needs nothing outside the folder
+    journal.jsonl                 while observing: every answer, on the disk before it counts
+    observations/<stage>.jsonl.gz the same, compacted at the seal; engines.jsonl.gz: who answered
+    baseline/                     what it is compared with: a copy, byte by byte
+    records/<sha256>.json         in-toto statements, linked by hash
+    report.json                   the judgement
+    manifest.json                 sha256 of all of these; its own sha256 is the evidence root
+    comment.md summary.md effects.json report.html
+                                  rendered, not in the manifest because they print the root
+
+Knows files and no statistics. A process that writes holds ``.lock``; a second one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+
+from iqaction.calls import JSON, Arm, EngineInfo, Observation
+from iqaction.errors import EvidenceError
+from iqaction.evidence import canon, envelope, founding, reading, sealing
+from iqaction.evidence.journal import Journal
+from iqaction.evidence.reading import PLAN, Loaded
+from iqaction.evidence.tree import Tree
+from iqaction.observed import Observed
+from iqaction.plan import Plan
+from iqaction.report import Report
+
+RENDERED = ("comment.md", "effects.json", "report.html", "summary.md")
+
+
+class Folder:
+    """An evidence folder. Made by :meth:`create_or_continue` or :meth:`open`.
+
+    ``keep``, ``keep_engine`` and ``keep_concurrency`` may be called from many threads.
+    """
+
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        self.path = path
+        self._tree = Tree(path)
+        self._lock = lock
+        self._journal: Journal | None = None  # opened by the first answer
+        self._opening = threading.Lock()
+        self._engines: dict[tuple[Arm, int], EngineInfo] = {}
+        self._concurrency: dict[tuple[Arm, int], tuple[int, str]] = {}
+        self.notes: tuple[str, ...] = ()
+
+    @classmethod
+    def create_or_continue(
+        cls, path: Path, plan: Plan, prompts_bytes: bytes, baseline: Path | None
+    ) -> Folder:
+        """Take the folder for a run: a new one, or the same run continued.
+
+        Parameters
+        ----------
+        prompts_bytes
+            The prompt file as given; stored unpacked.
+        baseline
+            Folder of the sealed capture that ``plan.baseline_root`` names; None in a capture.
+            Not needed to continue.
+
+        Raises
+        ------
+        EvidenceError
+            Another process writes there; the folder holds another run or other files; the
+            baseline is not the plan's; evidence was altered; or the disk cannot be written.
+        """
+        founding.make(path)
+        folder = cls(path, founding.take_lock(path))
+        try:
+            founding.found(folder._tree, plan, prompts_bytes, baseline)
+            loaded = reading.load(folder._tree, numbers=False)
+            if loaded.altered:
+                raise EvidenceError(
+                    f"{path}: {loaded.altered[0]} was altered since the evidence was sealed",
+                    expected="evidence as it was sealed",
+                    next_step="use another folder; `iqaction verify` names all that differs",
+                )
+            folder.notes = loaded.notes
+            folder._engines = dict(loaded.observed.engines)
+            folder._concurrency = dict(loaded.observed.concurrency)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """An existing folder, to load, to judge again or to render again; nothing can be kept.
+
+        Raises
+        ------
+        EvidenceError
+            There is no evidence folder.
+        """
+        folder = cls(path)
+        here = path.is_dir()
+        if not here or not folder._tree.has(PLAN):
+            fault = f"it holds no {PLAN}" if here else "it is not there"
+            raise EvidenceError(
+                f"{path} is no evidence folder: {fault}",
+                expected="a folder that `iqaction run --evidence DIR` has made",
+                next_step="check the path",
+            )
+        return folder
+
+    def keep(self, stage: str, observation: Observation) -> None:
+        """Store one observation; durable when this returns. Raises EvidenceError."""
+        self._append(envelope.observation_to_json(stage, observation, _now()))
+
+    def keep_engine(self, arm: Arm, launch: int, info: EngineInfo) -> None:
+        """Store who answers for an arm and launch; nothing where that is known."""
+        if self._engines.get((arm, launch)) != info:
+            self._append(envelope.engine_to_json(arm, launch, info, _now()))
+            self._engines[arm, launch] = info
+
+    def keep_concurrency(self, arm: Arm, launch: int, value: int, source: str) -> None:
+        """Store how many requests are in flight, and where the number comes from."""
+        if self._concurrency.get((arm, launch)) != (value, source):
+            self._append(envelope.concurrency_to_json(arm, launch, value, source, _now()))
+            self._concurrency[arm, launch] = (value, source)
+
+    def _append(self, body: Mapping[str, JSON]) -> None:
+        if self._lock is None:
+            raise EvidenceError(f"{self.path} is open for reading", expected="a run of its own")
+        with self._opening:
+            if self._journal is None:
+                self._journal = Journal(self._tree)
+        self._journal.append(canon.dump(body))
+
+    def load(self) -> Observed:
+        """All that judging may see, read from the disk anew.
+
+        Faults of the evidence become ``problems``; ``root`` is set where it is sealed.
+
+        Raises
+        ------
+        EvidenceError
+            There is no plan that can be read.
+        """
+        loaded: Loaded = reading.load(self._tree)
+        self.notes = loaded.notes
+        return loaded.observed
+
+    def seal(self, report: Report) -> str:
+        """Store the report and make the folder whole; returns the evidence root.
+
+        Byte-identical where nothing has changed. A folder opened for reading is locked meanwhile.
+
+        Raises
+        ------
+        EvidenceError
+            See :func:`iqaction.evidence.sealing.seal`; what was kept is kept.
+        """
+        with self._writing():
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
+            return sealing.seal(self._tree, report)
+
+    def write_rendered(self, files: Mapping[str, str | bytes]) -> None:
+        """Write what surfaces made of the report; only the names in ``RENDERED``."""
+        for name in files:
+            if name not in RENDERED:
+                raise EvidenceError(
+                    f"{canon.shown(name)} is not a rendered file", expected=", ".join(RENDERED)
+                )
+        with self._writing():
+            for name, content in sorted(files.items()):
+                self._tree.write(
+                    name, content.encode() if isinstance(content, str) else bytes(content)
+                )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The lock, taken for a moment where this folder does not hold it."""
+        if self._lock is not None:
+            yield
+            return
+        self._lock = founding.take_lock(self.path)
+        try:
+            yield
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let others write here. May be called twice."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def load_baseline(path: Path) -> Observed:
+    """A sealed capture, to compare with; its faults are in ``problems``.
+
+    Raises
+    ------
+    EvidenceError
+        There is none, or it is not sealed, or it is no capture.
+    """
+    found = Folder.open(path).load()
+    if not found.root:
+        raise EvidenceError(
+            f"{path} is no finished baseline: it has no manifest that covers it"
+            + "".join(f"; {p}" for p in found.problems[:1]),
+            expected="a folder that a capture has sealed",
+            next_step="let the capture finish: run its command again",
+        )
+    if not found.plan.is_capture:
+        raise EvidenceError(
+            f"{path} is no baseline: it was itself compared with one",
+            expected="a folder that `iqaction baseline capture` has made",
+        )
+    return found
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
