@@ -24,7 +24,7 @@ from iqaction.errors import ConfigError
 
 MAX_BYTES = 64 * 1024 * 1024  # of a prompt file, unpacked
 MAX_PROMPTS = 100_000
-MAX_TOKENS = 1_000_000  # of one answer; more is a slip of the pen and overflows what stores it
+MAX_TOKENS = 100_000  # of one answer, as in a plan; more is a slip of the pen
 MAX_DEPTH = 16  # of chat_template_kwargs: what every later reader and writer of JSON can walk
 DEFAULT_MAX_TOKENS = 256
 _SHOWN = 80  # characters of a foreign value in an error

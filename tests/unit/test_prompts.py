@@ -269,7 +269,7 @@ def test_parse__good_name(good: str) -> None:
     assert (good, good) == (prompt.id, prompt.bucket)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.0, 1.5, "5", True, False, [1], {}, 1_000_001])
+@pytest.mark.parametrize("bad", [0, -1, 1.0, 1.5, "5", True, False, [1], {}, 100_001])
 def test_parse__bad_max_tokens(bad: object) -> None:
     """Only a whole number of at least one token, and not an absurd one, is a limit."""
     assert "p.jsonl:1: max_tokens is " in str(refused(file(line(max_tokens=bad))))
