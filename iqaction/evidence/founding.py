@@ -1,4 +1,4 @@
-"""Makes a folder one run's evidence: the lock, the plan, the prompts, the copy of the baseline.
+"""Makes a folder one run's evidence: the plan, the prompts, the copy of the baseline.
 
 Writes the plan last: a folder without it is not founded yet, and founding simply goes on. Never
 overwrites a file that it did not write.
@@ -6,10 +6,8 @@ overwrites a file that it did not write.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,55 +17,13 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading
 from iqaction.evidence.lines import FOLDER
 from iqaction.evidence.reading import BASELINE, PLAN, PROMPTS
-from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree, explain
+from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree
 from iqaction.plan import Plan
 from iqaction.prompts import MAX_BYTES
 
 LOCK = ".lock"
 _CHUNK = 1024**2
 _ELSEWHERE = "use another folder"
-
-
-def make(path: Path) -> None:
-    """The folder itself, with those above it."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise explain(exc, f"cannot make the evidence folder {path}") from exc
-
-
-def take_lock(path: Path) -> int:
-    """A descriptor that holds the folder's lock until it is closed, or the process ends.
-
-    Raises
-    ------
-    EvidenceError
-        Another process holds it, or the folder cannot be written.
-    """
-    try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
-        finally:
-            os.close(folder)
-    except OSError as exc:
-        raise explain(exc, f"cannot write in {path}") from exc
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-    except BlockingIOError as exc:
-        who = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
-        os.close(fd)
-        raise EvidenceError(
-            f"{path} is in use: process {canon.shown(who) or '?'} writes there",
-            expected="one process for each evidence folder",
-            next_step="wait until it has ended, or use another folder",
-        ) from exc
-    except OSError as exc:
-        os.close(fd)
-        raise explain(exc, f"cannot lock {path}") from exc
-    return fd
 
 
 def found(tree: Tree, plan: Plan, prompts_bytes: bytes, baseline: Path | None) -> None:

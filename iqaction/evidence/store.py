@@ -17,22 +17,24 @@ Knows files and no statistics. A process that writes holds ``.lock``; a second o
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 
 from iqaction.calls import JSON, Arm, EngineInfo, Observation
 from iqaction.errors import EvidenceError
-from iqaction.evidence import canon, envelope, founding, reading, sealing
+from iqaction.evidence import canon, envelope, founding, reading, report_json, sealing
+from iqaction.evidence.founding import LOCK
 from iqaction.evidence.journal import Journal
-from iqaction.evidence.reading import PLAN, Loaded
-from iqaction.evidence.tree import Tree
+from iqaction.evidence.reading import PLAN, PROMPTS, Loaded
+from iqaction.evidence.tree import Tree, explain
 from iqaction.observed import Observed
 from iqaction.plan import Plan
+from iqaction.prompts import MAX_BYTES
 from iqaction.report import Report
 
 RENDERED = ("comment.md", "effects.json", "report.html", "summary.md")
@@ -74,8 +76,8 @@ class Folder:
             Another process writes there; the folder holds another run or other files; the
             baseline is not the plan's; evidence was altered; or the disk cannot be written.
         """
-        founding.make(path)
-        folder = cls(path, founding.take_lock(path))
+        make(path)
+        folder = cls(path, take_lock(path))
         try:
             founding.found(folder._tree, plan, prompts_bytes, baseline)
             loaded = reading.load(folder._tree, numbers=False)
@@ -95,7 +97,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """An existing folder, to load, to judge again or to render again; nothing can be kept.
+        """An existing folder, for reading.
 
         Raises
         ------
@@ -111,6 +113,19 @@ class Folder:
                 expected="a folder that `iqaction run --evidence DIR` has made",
                 next_step="check the path",
             )
+        return folder
+
+    @classmethod
+    def open_for_writing(cls, path: Path) -> Folder:
+        """An existing folder, locked, to be judged or rendered again.
+
+        Raises
+        ------
+        EvidenceError
+            There is no evidence folder, another process writes there, or it is read-only.
+        """
+        folder = cls.open(path)
+        folder._lock = take_lock(path)
         return folder
 
     def keep(self, stage: str, observation: Observation) -> None:
@@ -130,8 +145,7 @@ class Folder:
             self._concurrency[arm, launch] = (value, source)
 
     def _append(self, body: Mapping[str, JSON]) -> None:
-        if self._lock is None:
-            raise EvidenceError(f"{self.path} is open for reading", expected="a run of its own")
+        self._must_write()
         with self._opening:
             if self._journal is None:
                 self._journal = Journal(self._tree)
@@ -151,21 +165,50 @@ class Folder:
         self.notes = loaded.notes
         return loaded.observed
 
+    def report(self) -> tuple[Report, str]:
+        """The stored report, and the evidence root ("" where the folder is not sealed).
+
+        Raises
+        ------
+        EvidenceError
+            It was never judged, or ``report.json`` is none.
+        """
+        if not self._tree.has(report_json.NAME):
+            raise EvidenceError(
+                f"{self.path} holds no {report_json.NAME}: it was not judged yet",
+                expected="a judged evidence folder",
+                next_step=f"run `iqaction judge {self.path}`",
+            )
+        report = report_json.from_bytes(self._tree.read(report_json.NAME))
+        return report, reading.load(self._tree, numbers=False).observed.root
+
+    def prompts_bytes(self) -> bytes:
+        """The prompt file's own bytes, unpacked. Raises EvidenceError where there are none."""
+        return self._tree.read(PROMPTS, MAX_BYTES)
+
+    def prompts_bytes(self) -> bytes:
+        """The prompt file that the run asks. Raises EvidenceError."""
+        return self._tree.read(reading.PROMPTS)
+
+    def report(self) -> Report:
+        """The stored report, as it was sealed. Raises EvidenceError where there is none."""
+        return report_json.from_bytes(self._tree.read(report_json.NAME))
+
     def seal(self, report: Report) -> str:
         """Store the report and make the folder whole; returns the evidence root.
 
-        Byte-identical where nothing has changed. A folder opened for reading is locked meanwhile.
+        Byte-identical where nothing has changed.
 
         Raises
         ------
         EvidenceError
             See :func:`iqaction.evidence.sealing.seal`; what was kept is kept.
         """
-        with self._writing():
-            if self._journal is not None:
-                self._journal.close()
-                self._journal = None
-            return sealing.seal(self._tree, report)
+        self._must_write()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        return sealing.seal(self._tree, report)
 
     def write_rendered(self, files: Mapping[str, str | bytes]) -> None:
         """Write what surfaces made of the report; only the names in ``RENDERED``."""
@@ -174,23 +217,15 @@ class Folder:
                 raise EvidenceError(
                     f"{canon.shown(name)} is not a rendered file", expected=", ".join(RENDERED)
                 )
-        with self._writing():
-            for name, content in sorted(files.items()):
-                self._tree.write(
-                    name, content.encode() if isinstance(content, str) else bytes(content)
-                )
+        self._must_write()
+        for name, content in sorted(files.items()):
+            self._tree.write(name, content.encode() if isinstance(content, str) else content)
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """The lock, taken for a moment where this folder does not hold it."""
-        if self._lock is not None:
-            yield
-            return
-        self._lock = founding.take_lock(self.path)
-        try:
-            yield
-        finally:
-            self.close()
+    def _must_write(self) -> None:
+        if self._lock is None:
+            raise EvidenceError(
+                f"{self.path} is open for reading", expected="a folder opened for writing"
+            )
 
     def close(self) -> None:
         """Let others write here. May be called twice."""
@@ -211,6 +246,48 @@ class Folder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def make(path: Path) -> None:
+    """The folder itself, with those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise explain(exc, f"cannot make the evidence folder {path}") from exc
+
+
+def take_lock(path: Path) -> int:
+    """A descriptor that holds the folder's lock until it is closed, or the process ends.
+
+    Raises
+    ------
+    EvidenceError
+        Another process holds it, or the folder cannot be written.
+    """
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as exc:
+        raise explain(exc, f"cannot write in {path}") from exc
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    except BlockingIOError as exc:
+        who = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+        os.close(fd)
+        raise EvidenceError(
+            f"{path} is in use: process {canon.shown(who) or '?'} writes there",
+            expected="one process for each evidence folder",
+            next_step="wait until it has ended, or use another folder",
+        ) from exc
+    except OSError as exc:
+        os.close(fd)
+        raise explain(exc, f"cannot lock {path}") from exc
+    return fd
 
 
 def load_baseline(path: Path) -> Observed:

@@ -192,8 +192,13 @@ class _Check:
         except EvidenceError as exc:
             self.problems.append(exc.happened)
             return None
-        self.problems += loaded.observed.problems
-        return loaded.observed
+        observed = loaded.observed
+        self.problems += observed.problems
+        if observed.baseline is not None:
+            self.problems += observed.baseline.problems
+            if observed.baseline.root != observed.plan.baseline_root:
+                self.problems.append(f"{BASELINE}: not the baseline that the plan names")
+        return observed
 
     def report(self) -> Report | None:
         """The stored report, None where it is none."""
