@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction import __version__, http, inputs, runner, sources, stages, surfaces
-from iqaction import judge as judging
+from iqaction import __version__, http, inputs, judgement, runner, sources, stages, surfaces
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
@@ -99,7 +98,7 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
         options.evidence, prepared.plan, prepared.prompts.data, prepared.baseline_path
     ) as folder:
         problem = ""
-        refused = prepared.baseline and judging.incompatible(prepared.plan, prepared.baseline)
+        refused = prepared.baseline and judgement.incompatible(prepared.plan, prepared.baseline)
         if refused:
             progress.note("nothing is asked: the baseline answers other questions")
         else:
@@ -119,12 +118,12 @@ def observe(options: RunOptions, *, progress: Progress) -> Outcome:
 
 def judge(path: Path, *, write: bool = True) -> Outcome:
     """Judge a folder again from what it holds; ``write`` seals and renders the result."""
-    if not write:
-        with Folder.open(path) as folder:
-            observed = folder.load()
-        return Outcome(judging.judge(observed, __version__), path, observed.root)
-    with Folder.open_for_writing(path) as folder:
-        return _finish(folder, path, "")
+    if write:
+        with Folder.open_for_writing(path) as folder:
+            return _finish(folder, path, "")
+    with Folder.open(path) as folder:
+        observed = folder.load()
+    return Outcome(judgement.judge(observed, __version__), path, observed.root)
 
 
 def render(path: Path) -> Outcome:
@@ -132,7 +131,7 @@ def render(path: Path) -> Outcome:
     with Folder.open_for_writing(path) as folder:
         report, root = folder.report()
         folder.write_rendered(rendered(replace(report, evidence_root=root)))
-    return Outcome(report, path, root)
+    return Outcome(replace(report, evidence_root=root), path, root)
 
 
 def verify(path: Path, root: str = "") -> Verified:
@@ -140,7 +139,7 @@ def verify(path: Path, root: str = "") -> Verified:
     return verify_folder(
         path,
         root,
-        rejudge=lambda observed: judging.judge(observed, __version__),
+        rejudge=lambda observed: judgement.judge(observed, __version__),
         rerender=rendered,
     )
 
@@ -153,7 +152,7 @@ def rendered(report: Report) -> Mapping[str, bytes]:
 
 
 def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
-    report = judging.judge(folder.load(), __version__)
+    report = judgement.judge(folder.load(), __version__)
     root = folder.seal(report)
     folder.write_rendered(rendered(replace(report, evidence_root=root)))
     return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
@@ -210,7 +209,7 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
         request.endpoint, request.model, request.dialect, _key(request), limit
     ) as asked:
         connections = {arm: asked}
-        progress.note(f"{arm.value}: {judging.describe(asked.engine)}")
+        progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
         with _reference(plan, _key(request), needed=arm is Arm.CANDIDATE) as reference:
             if reference is not None:
@@ -240,7 +239,7 @@ def _job(
 
     def extend(look: int) -> bool:
         now = Observed(plan, prompts, seen, kept.engines, baseline=prepared.baseline)
-        return judging.undecided(now, look)
+        return judgement.undecided(now, look)
 
     return Job(
         plan,
@@ -295,7 +294,7 @@ def _connected(
     try:
         engine, _ = http.converse(wire, discover(model, dialect))
         speaker = load_dialect(engine.dialect)
-        engine = replace(engine, base_url=http.shown_url(url))
+        engine = replace(engine, base_url=wire.shown_url())
 
         def ask(call: Call) -> Observation:
             return http.call(wire, speaker, engine, call)
@@ -319,8 +318,9 @@ def _reference(plan: Plan, api_key: str, *, needed: bool) -> Iterator[Connection
         if tokenizer and Capability.TOKENIZE not in found.engine.capabilities:
             from iqaction.hf_tokenizer import with_tokenizer  # noqa: PLC0415 - an extra
 
-            found = Connection(found.engine, with_tokenizer(tokenizer, found.ask))
-        yield found
+            yield Connection(found.engine, with_tokenizer(tokenizer, found.ask))
+        else:
+            yield found
 
 
 def _key(request: Request) -> str:
@@ -367,7 +367,7 @@ def _able(plan: Plan, connections: Mapping[Arm, Connection]) -> frozenset[str]:
             if spec.required:
                 raise ConfigError(
                     f"{spec.stage} needs {lacking} of the {arm.value}, and "
-                    f"{judging.describe(connection.engine)} cannot do that",
+                    f"{judgement.describe(connection.engine)} cannot do that",
                     expected="an engine or dialect with it (vllm, sglang, llamacpp)",
                     next_step=f"set `required: false` on {spec.stage} to go on without it",
                 )

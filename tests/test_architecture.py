@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "stats"),
         "verdict",
     },
-    "judge": {"calls", "observed", "plan", "prompts", "report", "stages", "verdict"},
+    "judgement": {"calls", "observed", "plan", "prompts", "report", "stages", "verdict"},
     "evidence": {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "verdict"),
     },
@@ -74,7 +74,7 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("engines", "stages", "judge", "surfaces", "inputs", "document", "values", "spelling"),
+    *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }
 WORLD = {
