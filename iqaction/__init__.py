@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 __all__ = ["Report", "__version__", "judge", "run"]
 
 
-def run(
+def run(  # noqa: PLR0913 - all but two are optional and named
     plan: str | PathLike[str] | None,
     evidence_dir: str | PathLike[str],
     *,

@@ -186,14 +186,6 @@ class Folder:
         """The prompt file's own bytes, unpacked. Raises EvidenceError where there are none."""
         return self._tree.read(PROMPTS, MAX_BYTES)
 
-    def prompts_bytes(self) -> bytes:
-        """The prompt file that the run asks. Raises EvidenceError."""
-        return self._tree.read(reading.PROMPTS)
-
-    def report(self) -> Report:
-        """The stored report, as it was sealed. Raises EvidenceError where there is none."""
-        return report_json.from_bytes(self._tree.read(report_json.NAME))
-
     def seal(self, report: Report) -> str:
         """Store the report and make the folder whole; returns the evidence root.
 
