@@ -47,9 +47,9 @@ def overview(observed: Observed, report: Report, columns: int) -> str:
     ]
     found = list(_failures(observed))
     if found:
-        lines.append(f"{len(found)} failed requests: iqaction inspect DIR --failures")
+        lines.append(f"{_requests(len(found))} failed: iqaction inspect DIR --failures")
     for title, faults in _facts.faults(report):
-        lines += ["", title, *_fault_lines(faults, columns)]
+        lines += ["", inline(title), *_fault_lines(faults, columns)]
     lines += ["", divergences(report, columns).rstrip("\n")]
     lines += ["", "A prompt whole: iqaction inspect DIR --prompt ID"]
     return "\n".join(lines) + "\n"
@@ -82,9 +82,9 @@ def failures(observed: Observed, report: Report, columns: int) -> str:
     """Every request without an answer, and every prompt that the report names as faulty."""
     lines = []
     for title, faults in _facts.faults(report):
-        lines += [title, *_fault_lines(faults, columns), ""]
+        lines += [inline(title), *_fault_lines(faults, columns), ""]
     found = list(_failures(observed))
-    lines.append(f"{len(found)} failed requests" if found else "No request failed.")
+    lines.append(f"{_requests(len(found))} failed" if found else "No request failed.")
     for whose, stage, observation, failure in found:
         status = f" {failure.status}" if failure.status is not None else ""
         said = (
@@ -309,9 +309,10 @@ def _offset(whole: str, rows: Rows | None, mark: _Mark) -> int | None:
 
 def _parting(d: Divergence, arms: list[_Arm], columns: int) -> str:
     where = f"token {d.position}" if d.position >= 0 else "the text (tokens are unknown)"
+    both = [f"  both        {fit_end(inline(d.before), columns - 14)}"] if d.before else []
     lines = [
         f"The texts part at {where}: {inline(d.kind)}, gap {_facts.gap(d)}",
-        f"  both        {fit_end(inline(d.before), columns - 14)}",
+        *both,
         f"  baseline    {_here(d.baseline_token, d.baseline_after, columns - 14)}",
         f"  candidate   {_here(d.candidate_token, d.candidate_after, columns - 14)}",
     ]
@@ -348,7 +349,7 @@ def _pieces(arms: list[_Arm]) -> Mapping[int, str]:
 
 def _row(rows: Rows, at: int, pieces: Mapping[int, str]) -> tuple[str, str, str]:
     def shown(key: int) -> str:
-        return f'"{fit(inline(pieces.get(key, rows.piece(key))), 16)}"'
+        return f'"{fit(inline(rows.pieces.get(key) or pieces.get(key, rows.piece(key))), 16)}"'
 
     chosen = shown(int(rows.chosen[at]))
     if not rows.usable[at]:
@@ -415,6 +416,10 @@ def _failures(observed: Observed) -> Iterator[tuple[str, str, Observation, Failu
 
 def _count(observed: Observed) -> int:
     return sum(len(kept) for kept in observed.seen.values())
+
+
+def _requests(n: int) -> str:
+    return "1 request" if n == 1 else f"{n} requests"
 
 
 def _fault_lines(faults: list[UnitFault], columns: int) -> list[str]:

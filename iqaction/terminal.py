@@ -116,9 +116,12 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def paragraph(text: str, columns: int, indent: str = "") -> str:
-    """Prose of our own as one block: continuation lines start with ``indent``."""
+    """Prose as one block: continuation lines start with ``indent``.
+
+    Escaped once more, for a break may put a runner's command at the start of a line.
+    """
     lines = [line.strip() for line in wrap(text, columns - len(indent))]
-    return f"\n{indent}".join(lines)
+    return escape(f"\n{indent}".join(lines))
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool], columns: int) -> list[str]:
