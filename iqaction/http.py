@@ -233,7 +233,7 @@ class Wire:
             said = f"the answer is larger than {self._max_body} bytes"
             return WireReply(status, headers=told, failure=FailureKind.TOO_LARGE, message=said)
         data = self._address.blot_bytes(data, always=status >= 400)
-        return _reply(status, data, told)
+        return read_reply(status, data, told)
 
     def _body(self, response: requests.Response) -> bytes | None:
         """The whole body, unpacked; None where it is over the limit."""
@@ -276,7 +276,8 @@ class Wire:
         return self._address.blot(f"{self.shown_url()}: {said}", always=True)
 
 
-def _reply(status: int, data: bytes, headers: Mapping[str, str]) -> WireReply:
+def read_reply(status: int, data: bytes, headers: Mapping[str, str]) -> WireReply:
+    """What an answer with that status, body and (lower-case) headers is to a dialect."""
     body, said = _parsed(data)
     text = "" if body is not None else data[: 4 * _TEXT].decode("utf-8", "replace")[:_TEXT]
     failure: FailureKind | None = None

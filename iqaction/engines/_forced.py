@@ -26,12 +26,16 @@ def refusal(call: Force, engine: EngineInfo) -> Failure | None:
 
 
 def scored(
-    positions: Sequence[Position], call: Force, method: str, flags: tuple[str, ...] = ()
+    positions: Sequence[Position],
+    call: Force,
+    k: int,
+    method: str,
+    flags: tuple[str, ...] = (),
 ) -> Scored | Failure:
     """The answer, if there is exactly one row per continuation token, of that very token.
 
-    The list of a row keeps its ``top_logprobs`` most likely tokens: engines that put the forced
-    token into the list as well make it one longer.
+    The list of a row keeps its ``k`` most likely tokens: engines that put the forced token into
+    the list as well make it one longer.
     """
     wanted = call.continuation_ids
     for i, token_id in enumerate(wanted):
@@ -44,7 +48,7 @@ def scored(
             return _malformed(i, "a listed token without an id")
     if len(positions) > len(wanted):
         return _malformed(len(wanted), f"{len(positions)} rows for {len(wanted)} tokens")
-    cut = [Position(p.chosen, _most_likely(p, call.top_logprobs)) for p in positions]
+    cut = [Position(p.chosen, _most_likely(p, k)) for p in positions]
     return Scored(pack(cut), method, flags)
 
 

@@ -107,7 +107,7 @@ class _Forcing:
             else:
                 positions.append((yield from self._one(at)))
         method = "stepwise" if self._alone else "grammar"
-        return _forced.scored(positions, self._call, method)
+        return _forced.scored(positions, self._call, self._call.top_logprobs, method)
 
     def _is_special(self, at: int) -> bool:
         return self._ids[at] == self._eos_id or self._ids[at] in self._kinds.fragments

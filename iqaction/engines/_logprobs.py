@@ -183,7 +183,7 @@ def _spelled_out(positions: tuple[Position, ...], text: str) -> tuple[Position, 
     text decides: it is done where the raw strings do not give the text and the read ones do.
     """
     raw = b"".join(_bytes(p.chosen) for p in positions)
-    wanted = text.strip().encode()
+    wanted = text.encode()
     if not wanted or wanted in raw:
         return positions
     if wanted not in b"".join(_bytes(_unspelled(p.chosen)) for p in positions):

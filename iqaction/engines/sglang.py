@@ -199,7 +199,7 @@ def _read_forced(reply: WireReply, call: Force) -> Answer:
         said = f"{len(tops)} lists for {len(rows)} rows"
         return Failure(FailureKind.MALFORMED, f"force: input_top_logprobs holds {said}", 200)
     # The last n rows belong to the continuation, wherever the server began to count.
-    return _forced.scored(_positions(rows[-n:], tops[-n:]), call, "generate")
+    return _forced.scored(_positions(rows[-n:], tops[-n:]), call, call.top_logprobs, "generate")
 
 
 DIALECT = SgLang()

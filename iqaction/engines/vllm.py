@@ -141,18 +141,17 @@ def _force(call: Force, engine: EngineInfo) -> Speaking:
         "cache_salt": digest(call),
     }
     flags: list[str] = []
+    asked = call.top_logprobs
     reply = WireReply(0)
     for _ in range(4):
         # Never at once again after a 500: prompt log-probabilities of long prompts have killed
         # engines, and a second try kills the next one.
         reply = yield WireRequest("POST", "/v1/completions", body, retry=False)
         if reply.failure is None and reply.status == 200:
-            return _read_forced(reply, call, tuple(flags))
-        asked = body["prompt_logprobs"]
-        assert isinstance(asked, int)  # written above
+            return _read_forced(reply, call, asked, tuple(flags))
         match _errors.objection(reply, asked, (n for n in ("cache_salt",) if n in body)):
-            case _errors.Cap(k):
-                body = {**body, "prompt_logprobs": k}
+            case _errors.Cap(asked):
+                body = {**body, "prompt_logprobs": asked}
             case _errors.UnknownFields(names):
                 flags.extend(_chat.LEFT_OUT.format(n) for n in names)
                 body = _errors.without(body, names)
@@ -165,7 +164,7 @@ def _force(call: Force, engine: EngineInfo) -> Speaking:
     return _errors.failure(reply, "force")
 
 
-def _read_forced(reply: WireReply, call: Force, flags: tuple[str, ...]) -> Answer:
+def _read_forced(reply: WireReply, call: Force, k: int, flags: tuple[str, ...]) -> Answer:
     body = as_map(reply.body)
     choices = as_list(body.get("choices"))
     choice = as_map(choices[0]) if choices else {}
@@ -183,7 +182,7 @@ def _read_forced(reply: WireReply, call: Force, flags: tuple[str, ...]) -> Answe
     positions = [
         _position(as_map(row), token_id) for row, token_id in zip(rows[start:], wanted, strict=True)
     ]
-    return _forced.scored(positions, call, "prompt_logprobs", flags)
+    return _forced.scored(positions, call, k, "prompt_logprobs", flags)
 
 
 def _position(row: Mapping[str, JSON], wanted: int) -> Position:
