@@ -51,7 +51,7 @@ def page(outcome: Outcome, columns: int) -> str:
     report = outcome.report
     blocks = [
         _heading(report, columns),
-        _list("Not everything was asked", [outcome.problem] if outcome.problem else [], columns),
+        _list("Not everything was asked", _sentence(outcome.problem), columns),
         _list("The evidence has a problem", report.problems, columns),
         _checks(report, columns),
         _list(
@@ -117,6 +117,12 @@ def _check_json(check: Check) -> dict[str, JSON]:
 
 def _number(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
+
+
+def _sentence(problem: str) -> list[str]:
+    """An error of several lines as one item of a list; no item where there is none."""
+    said = "; ".join(line.strip() for line in problem.splitlines() if line.strip())
+    return [said] if said else []
 
 
 def _heading(report: Report, columns: int) -> str:

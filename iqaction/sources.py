@@ -14,7 +14,7 @@ from iqaction import prompts
 from iqaction.errors import ConfigError
 from iqaction.inputs import Request, read_request
 from iqaction.prompts import PromptSet
-from iqaction.spelling import nearest
+from iqaction.spelling import FILES, nearest
 
 _MAX_PLAN = 4 * 1024 * 1024  # bytes; a character is at most four of them
 _BUILT_IN = ("default", "demo")
@@ -74,7 +74,7 @@ def _read(path: Path, limit: int, what: str, expected: str) -> bytes:
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError as exc:
-        hint = nearest(path.name, _neighbours(path))
+        hint = nearest(path.name, _neighbours(path), FILES)
         raise ConfigError(f"{path}: no such file{hint}", expected=expected) from exc
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the path
         said = exc.strerror if isinstance(exc, OSError) else str(exc)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from iqaction.errors import ConfigError
-from iqaction.spelling import nearest
+from iqaction.spelling import FILES, nearest
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,11 @@ def existing(folder: Path) -> Path:
     """
     if folder.is_dir():
         return folder
-    what = "no folder" if folder.exists() else "not there" + nearest(folder.name, _beside(folder))
+    what = (
+        "no folder"
+        if folder.exists()
+        else "not there" + nearest(folder.name, _beside(folder), FILES)
+    )
     raise ConfigError(
         f"DIR: {folder} is {what}",
         expected="an evidence folder, as `iqaction run --evidence DIR` writes it",
