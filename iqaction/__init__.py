@@ -5,28 +5,22 @@ folder again, and :class:`Report` is what both return. They load lazily, so that
 package costs nothing.
 """
 
-from __future__ import annotations
-
-from os import PathLike
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # for type checkers; at run time `__getattr__` loads it on first use
-    from iqaction.report import Report as Report
+# Types stand in __init__.pyi: `typing` alone costs half a Python's start, and every command pays.
 
 __version__ = "0.1.0"
 __all__ = ["Report", "__version__", "judge", "run"]
 
 
 def run(  # noqa: PLR0913 - all but two are optional and named
-    plan: str | PathLike[str] | None,
-    evidence_dir: str | PathLike[str],
+    plan,
+    evidence_dir,
     *,
-    endpoint: str = "",
-    model: str = "",
-    dialect: str = "",
-    baseline: str | PathLike[str] = "",
-    api_key_env: str = "",
-) -> Report:
+    endpoint="",
+    model="",
+    dialect="",
+    baseline="",
+    api_key_env="",
+):
     """Ask an endpoint what ``plan`` wants, judge it against ``baseline``, and keep the evidence.
 
     Parameters
@@ -62,7 +56,7 @@ def run(  # noqa: PLR0913 - all but two are optional and named
     return run_session(options, progress=Quiet()).report
 
 
-def judge(evidence_dir: str | PathLike[str]) -> Report:
+def judge(evidence_dir):
     """Judge an evidence folder from what it holds; writes nothing.
 
     Raises
@@ -77,7 +71,7 @@ def judge(evidence_dir: str | PathLike[str]) -> Report:
     return judge_folder(Path(evidence_dir), write=False).report
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name):
     if name == "Report":
         from iqaction.report import Report  # noqa: PLC0415
 
