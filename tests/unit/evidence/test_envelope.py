@@ -1,0 +1,188 @@
+"""Every field of every answer survives storage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from evidence_factory import ENGINE, answers, generation, observation, rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqaction.calls import (
+    Answer,
+    Arm,
+    Capability,
+    EngineInfo,
+    Failure,
+    FailureKind,
+    Generation,
+    Observation,
+    Scored,
+    Tag,
+    TokenIds,
+)
+from iqaction.errors import EvidenceError
+from iqaction.evidence import canon
+from iqaction.evidence.envelope import (
+    concurrency_from_json,
+    concurrency_to_json,
+    engine_from_json,
+    engine_to_json,
+    observation_from_json,
+    observation_to_json,
+)
+from iqaction.evidence.rows_codec import encode_rows
+from iqaction.rows import Rows
+
+AT = "2026-01-02T03:04:05.678Z"
+COUNT = st.none() | st.integers(0, 10**6)
+TEXT = st.text(max_size=8) | st.just("\ud800 lone \x1b[31m\u202e")
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+IDS = st.lists(st.integers(0, 2**40), max_size=5).map(tuple)
+ROWS = st.builds(rows, st.integers(0, 5), st.integers(0, 3), seed=st.integers(0, 9))
+ANSWERS = st.one_of(
+    st.builds(
+        Generation,
+        text=TEXT,
+        finish_reason=TEXT,
+        rows=st.none() | ROWS,
+        rows_complete=st.booleans(),
+        reasoning=TEXT,
+        prompt_ids=st.none() | IDS,
+        prompt_tokens=COUNT,
+        completion_tokens=COUNT,
+        top_logprobs=st.integers(0, 100),
+        eos_id=COUNT,
+        model=TEXT,
+        fingerprint=TEXT,
+        flags=TEXTS,
+    ),
+    st.builds(Scored, ROWS, TEXT, TEXTS),
+    st.builds(TokenIds, IDS),
+    st.builds(Failure, st.sampled_from(FailureKind), TEXT, st.none() | st.integers(-1, 599)),
+)
+NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
+TAGS = st.builds(Tag, st.sampled_from(Arm), NAME, NAME, st.integers(0, 9), st.integers(0, 2))
+OBSERVATIONS = st.builds(
+    Observation,
+    TAGS,
+    st.from_regex(r"[0-9a-f]{64}", fullmatch=True),
+    ANSWERS,
+    st.integers(0, 9),
+    st.floats(0, 1e6),
+)
+ENGINES = st.builds(
+    EngineInfo,
+    dialect=TEXT,
+    version=TEXT,
+    model=TEXT,
+    models=TEXTS,
+    capabilities=st.frozensets(st.sampled_from(Capability)),
+    fingerprint=TEXT,
+    slots=COUNT,
+    max_model_len=COUNT,
+    eos_id=COUNT,
+    base_url=st.sampled_from(["", "http://h:1/v1", "https://[::1]:8000", "http://h/@x"]),
+    details=st.dictionaries(TEXT, TEXT, max_size=3),
+    limitations=TEXTS,
+)
+
+
+def comparable(answer: Answer) -> object:
+    """The answer with its rows as values that compare."""
+    found = getattr(answer, "rows", None)
+    if isinstance(found, Rows):
+        return dataclasses.replace(answer, rows=encode_rows(found))
+    return answer
+
+
+def stored(body: object) -> dict[str, object]:
+    """As read back from the disk."""
+    return json.loads(canon.dump(body))
+
+
+@given(OBSERVATIONS)
+def test_observation_to_json__round_trip_is_exact(before):
+    """Stage, tag, call, attempts, time taken and every kind of answer come back."""
+    stage, after = observation_from_json(stored(observation_to_json("score", before, AT)))
+
+    assert stage == "score"
+    assert comparable(after.answer) == comparable(before.answer)
+    assert dataclasses.replace(after, answer=TokenIds(())) == dataclasses.replace(
+        before, answer=TokenIds(())
+    )
+
+
+@given(ENGINES, st.sampled_from(Arm), st.integers(0, 9))
+def test_engine_to_json__round_trip_is_exact(info, arm, launch):
+    """Arm, launch and every field of an engine come back."""
+    assert engine_from_json(stored(engine_to_json(arm, launch, info, AT))) == (arm, launch, info)
+
+
+def test_engine_to_json__every_field_is_stored():
+    """A field that the dataclass gains is not lost silently."""
+    body = engine_to_json(Arm.CANDIDATE, 0, ENGINE, AT)["info"]
+
+    assert set(body) == {f.name for f in dataclasses.fields(EngineInfo)}
+
+
+@pytest.mark.parametrize("kind", [Generation, Scored, TokenIds])
+def test_observation_to_json__every_field_is_stored(kind):
+    """The same for answers."""
+    made = {Generation: generation(), Scored: Scored(rows(), "x"), TokenIds: TokenIds((1,))}
+    body = observation_to_json("score", observation("p", made[kind]), AT)["answer"]
+
+    assert set(body) - {"kind"} == {f.name for f in dataclasses.fields(kind)}
+
+
+def test_concurrency_to_json__round_trip_is_exact():
+    """Arm, launch, number and source come back."""
+    body = stored(concurrency_to_json(Arm.REPEAT, 2, 8, "/props total_slots", AT))
+
+    assert concurrency_from_json(body) == (Arm.REPEAT, 2, 8, "/props total_slots")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@h/v1", "http://h/v1?key=secret", "http://h/#secret"]
+)
+def test_engine_to_json__an_address_with_a_secret_is_refused(url):
+    """Userinfo, query and fragment of an address are never recorded."""
+    with pytest.raises(EvidenceError) as caught:
+        engine_to_json(Arm.CANDIDATE, 0, dataclasses.replace(ENGINE, base_url=url), AT)
+
+    assert "$.info.base_url" in str(caught.value)
+
+
+def test_observation_from_json__unknown_fields_are_ignored():
+    """What a newer writer adds does not stop an older reader."""
+    body = stored(observation_to_json("score", observation("p", generation()), AT))
+    body["more"] = body["answer"]["more"] = body["answer"]["rows"]["more"] = {"x": 1}
+
+    assert observation_from_json(body)[1].tag == Tag(Arm.CANDIDATE, "trajectory", "p")
+
+
+def test_observation_from_json__the_time_is_not_read():
+    """Two observations that differ in their time alone are equal."""
+    one, other = (
+        observation_from_json(observation_to_json("score", observation("p", TokenIds((1,))), at))
+        for at in (AT, "2031-01-01T00:00:00Z")
+    )
+
+    assert one == other
+
+
+@pytest.mark.parametrize("ids", [[-1], [1.5], [True], ["1"], [2**62], [None]])
+def test_observation_from_json__token_ids_are_whole_numbers(ids):
+    """A list of ids holds nothing but ids."""
+    body = stored(observation_to_json("score", observation("p", TokenIds((1,))), AT))
+    body["answer"]["ids"] = ids
+
+    with pytest.raises(EvidenceError):
+        observation_from_json(body)
+
+
+def test_observation_to_json__answers_of_the_factory_cover_every_kind():
+    """The folders that other tests make hold every kind of answer."""
+    assert {type(o.answer) for _, o in answers()} == {Generation, Scored, TokenIds, Failure}
