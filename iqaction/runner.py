@@ -218,11 +218,11 @@ def traffic(
     if asked:
         return asked, "plan"
     if connection.engine.slots:
-        return min(connection.engine.slots, MOST_IN_FLIGHT), "engine"
+        return max(1, min(connection.engine.slots, MOST_IN_FLIGHT)), "engine"
     best, rate = 1, _throughput(connection, 1, clock)
     for n in (8, 32):
         now = _throughput(connection, n, clock)
-        if now < _WORTH * rate:
+        if now == 0 or now < _WORTH * rate:
             break
         best, rate = n, now
     return best, "timing probe"

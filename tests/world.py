@@ -7,7 +7,9 @@ comparable after it has parted from the reference.
 
     world = World(units=64, length=32)
     baseline = world.capture(launches=5, noise=0.01)
-    observed = world.compare(baseline, damage=scaled(1.3))
+    observed = world.compare(baseline, damage=noisy(0.5))
+
+``capture`` and ``compare`` write the evidence down; `server` answers the calls of a real run.
 """
 
 from __future__ import annotations
@@ -34,11 +36,14 @@ from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec
 from iqaction.prompts import Prompt
 from iqaction.rows import Match, Rows
+from iqaction.stages._paths import continuation
 
 Damage = Callable[[str, np.ndarray], np.ndarray]
 MARGINS = (Margin("kl", 0.02), Margin("decisive", 0.005), Margin("nll", 0.05))
 ENGINE = EngineInfo("vllm", "1.0", "m", capabilities=frozenset(Capability))
 ROOT = "b" * 64
+ENDS = ("listed", "omitted", "unknown")
+"""A text that stops: its end token has a row; has none and its id is known; neither."""
 
 
 def healthy(unit: str, logits: np.ndarray) -> np.ndarray:
@@ -92,14 +97,25 @@ class World:
     k: int = 20
     seed: int = 0
     sharpness: float = 2.5
+    end: str = ""  # how texts end: "" at the length limit; else see ENDS
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = tuple(f"p-{i:03d}" for i in range(self.units))
 
+    @property
+    def eos(self) -> int:
+        """The end token: the last of the vocabulary, and never likely before the end."""
+        return self.vocabulary - 1
+
     def logits(self, unit: str) -> np.ndarray:
+        """At each position of the text, the end token's included where texts stop: (n, v)."""
         rng = np.random.default_rng([self.seed, zlib.crc32(unit.encode())])
-        return rng.normal(0, self.sharpness, (self.length, self.vocabulary))
+        logits = rng.normal(0, self.sharpness, (self.length + bool(self.end), self.vocabulary))
+        logits[: self.length, self.eos] = -12.0
+        if self.end:
+            logits[self.length, self.eos] = 12.0
+        return logits
 
     def prompts(self) -> dict[str, Prompt]:
         return {
@@ -137,19 +153,41 @@ class World:
             baseline_root,
         )
 
-    def generation(self, logits: np.ndarray, unit: str) -> Generation:
-        own = rows(logits, logits.argmax(axis=1), self.k)
-        text = "".join(own.piece(t) for t in own.chosen)
-        ids = tuple(zlib.crc32(unit.encode()) % 1000 + i for i in range(5))
+    def ids(self, unit: str) -> tuple[int, ...]:
+        """The prompt's token ids, unlike any other prompt's."""
+        return (7, self.names.index(unit), 8, 9, 10)
+
+    def generation(self, logits: np.ndarray, unit: str, k: int | None = None) -> Generation:
+        """The greedy text under these logits, ended as ``end`` says."""
+        path = logits.argmax(axis=1)
+        stopped = bool(self.end) and self.eos in path
+        if stopped:
+            path = path[: int(np.argmax(path == self.eos)) + 1]
+        listed = len(path) - (stopped and self.end != "listed")
+        own = rows(logits[:listed], path[:listed], self.k if k is None else k)
+        ids = self.ids(unit)
         return Generation(
-            text, "length", own, True, "", ids, len(ids), self.length, self.k, model="m"
+            "".join(own.piece(t) for t in own.chosen if t != self.eos),
+            "stop" if stopped else "length",
+            own,
+            True,
+            "",
+            ids,
+            len(ids),
+            len(path),
+            own.k,
+            eos_id=self.eos if stopped and self.end == "omitted" else None,
+            model="m",
         )
 
-    def forced(self, logits: np.ndarray, path: np.ndarray) -> Scored:
-        return Scored(rows(logits, path, self.k), "prompt_logprobs")
+    def forced(self, logits: np.ndarray, path: np.ndarray, k: int | None = None) -> Scored:
+        """That path under these logits. A path beyond the logits goes on with their last row."""
+        at = np.minimum(np.arange(len(path)), len(logits) - 1)
+        return Scored(rows(logits[at], path, self.k if k is None else k), "prompt_logprobs")
 
     def path(self, unit: str) -> np.ndarray:
-        return self.logits(unit).argmax(axis=1)
+        """The reference's tokens, the end token's included where it is known."""
+        return own_path(self.generation(self.logits(unit), unit))
 
     def capture(self, *, launches: int = 5, noise: float = 0.01, **params: object) -> Observed:
         """A reference, its own self leg, and ``launches`` relaunches with logit noise."""
@@ -160,6 +198,8 @@ class World:
             keep(trajectory, Tag(Arm.BASELINE, "trajectory", unit), self.generation(logits, unit))
             own = noisy(noise, 99)(unit, logits)
             keep(score, Tag(Arm.BASELINE, "self", unit), self.forced(own, path))
+            if unit in self.names[:3]:
+                keep(score, Tag(Arm.BASELINE, "self", unit, 0, 2), self.forced(own, path))
             for n in range(1, launches + 1):
                 again = noisy(noise, n)(unit, logits)
                 keep(score, Tag(Arm.REPEAT, "reference", unit, n), self.forced(again, path))
@@ -189,9 +229,8 @@ class World:
             decoded, scored = decoding(unit, model), forcing(unit, model)
             text = self.generation(decoded, unit)
             keep(trajectory, Tag(Arm.CANDIDATE, "trajectory", unit), text)
-            reference, own = self.forced(scored, self.path(unit)), text.rows
-            assert own is not None
-            mine = self.forced(noisy(noise, 8)(unit, scored), own.chosen)
+            reference = self.forced(scored, self.path(unit))
+            mine = self.forced(noisy(noise, 8)(unit, scored), own_path(text))
             for attempt in (0, 2):
                 keep(score, Tag(Arm.CANDIDATE, "reference", unit, 0, attempt), reference)
                 keep(score, Tag(Arm.CANDIDATE, "self", unit, 0, attempt), mine)
@@ -202,6 +241,13 @@ class World:
             {(Arm.CANDIDATE, 0): replace(ENGINE, version="2.0")},
             baseline=baseline,
         )
+
+
+def own_path(text: Generation) -> np.ndarray:
+    """All tokens of a text that can be forced."""
+    ids = continuation(text)
+    assert ids is not None
+    return np.array(ids, np.int64)
 
 
 def keep(kept: dict[Tag, Observation], tag: Tag, answer: object) -> None:
