@@ -365,6 +365,8 @@ def _observations(observed: Observed, unit: str, columns: int) -> str:
         if observation.tag.unit == unit:
             name = _name(whose, stage, observation.tag, unit=False)
             rows.append((name, _said(observation.answer), _tries(observation)))
+    if len(rows) == 1:
+        return "Nothing was observed of it."
     return "\n".join(["All that was observed of it", *table(rows, (False,) * 3, columns)])
 
 

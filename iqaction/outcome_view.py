@@ -55,7 +55,7 @@ def page(outcome: Outcome, columns: int) -> str:
         _list("The evidence has a problem", report.problems, columns),
         _checks(report, columns),
         _list(
-            "Why it is not a PASS",
+            "Why it is not a PASS" if report.baseline_root else "What was captured",
             [f"{x.title}, {x.verdict.value}: {_facts.why(x)}" for x in _facts.open_lines(report)],
             columns,
         ),

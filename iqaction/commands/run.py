@@ -15,8 +15,10 @@ judges them against the baseline and writes report.json, comment.md, summary.md 
 there.
 
 Without --baseline there is nothing to compare with: the run captures a reference, and its
-evidence folder is the baseline of later runs. Stopped at any moment, the same command continues
-and asks nothing twice."""
+evidence folder is the baseline of later runs. Such a run is UNPROVEN and exits 2; `observe` does
+the same and exits 0.
+
+Stopped at any moment, the same command continues and asks nothing twice."""
 EXAMPLES = """\
   # 1. keep what the trusted engine says
   iqaction run --endpoint http://127.0.0.1:8000/v1 --evidence reference

@@ -22,7 +22,8 @@ class Param:
     """One parameter of a stage in the plan file.
 
     ``kind`` is "int", "float", "bool", "text", "names" (list of ``choices``), "int_or_auto",
-    "object" (kept as canonical JSON) or "choice". ``low`` and ``high`` are inclusive.
+    "object" (kept as canonical JSON), "choice", "duration" (kept in seconds, written as 20m) or
+    "share" (kept as a fraction, written as 2% or 2pp). ``low`` and ``high`` are inclusive.
     """
 
     name: str

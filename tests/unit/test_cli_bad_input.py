@@ -133,6 +133,74 @@ def test_unreachable(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in shown.err
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An evidence folder of a run that nobody answered."""
+    path = tmp_path_factory.mktemp("run") / "ev"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert (
+        cli.main(
+            ["run", "--quiet", "--endpoint", f"http://127.0.0.1:{port}", "--evidence", str(path)]
+        )
+        == 3
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        (["judge"], 3, "NOT RUN  inferquality / default"),
+        (["render"], 3, "NOT RUN  inferquality / default"),
+        (["verify"], 0, "consistent, not authenticated"),
+        (["verify", "--root", "0" * 64], 3, "NOT WHOLE"),
+        (["inspect"], 0, "No texts part."),
+        (["inspect", "--failures"], 0, "No request failed."),
+        (["inspect", "--prompt", "code-001"], 0, "baseline was not asked"),
+    ],
+)
+def test_folder(
+    argv: list[str], status: int, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command that reads a folder reads one without answers, for people and for programs."""
+    assert cli.main([argv[0], str(folder), *argv[1:]]) == status
+    assert said in capsys.readouterr().out
+
+    assert cli.main([argv[0], str(folder), *argv[1:], "--json"]) == status
+    json.loads(capsys.readouterr().out)
+
+
+def test_folder__root(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The root that `judge` prints authenticates the folder; one altered byte does not pass."""
+    cli.main(["judge", str(folder), "--json"])
+    root = json.loads(capsys.readouterr().out)["root"]
+    assert cli.main(["verify", str(folder), "--root", f"sha256:{root.upper()}"]) == 0
+    assert capsys.readouterr().out.startswith("authenticated\n")
+
+    summary = folder / "summary.md"
+    kept = summary.read_bytes()
+    summary.write_bytes(kept + b"x")
+    status = cli.main(["verify", str(folder), "--root", root])
+    summary.write_bytes(kept)
+
+    assert status == 3
+    assert "summary.md" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("unit", ["code-01", "../x", "a\x1b[2J"])
+def test_folder__unknown_prompt(
+    unit: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prompt that is not there is refused."""
+    assert cli.main(["inspect", str(folder), "--prompt", unit]) == 4
+    shown = capsys.readouterr().err
+
+    assert "no prompt" in shown
+    assert "\x1b" not in shown
+
+
 @pytest.mark.parametrize("command", ["judge", "render", "verify", "inspect"])
 def test_no_evidence(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that holds no evidence is told as that."""

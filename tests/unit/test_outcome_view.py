@@ -67,6 +67,14 @@ def test_page__no_reasons_for_a_pass() -> None:
     assert "Why it is not a PASS" not in page(Ended(CASES["pass"]()), 100)
 
 
+def test_page__capture() -> None:
+    """A capture has nothing to compare with: what it holds is told, not why it failed to PASS."""
+    shown = page(Ended(replace(CASES["unproven"](), baseline_root="")), 100)
+
+    assert "What was captured\n  - reference leg" in shown
+    assert "Why it is not a PASS" not in shown
+
+
 def test_page__incomplete() -> None:
     """What was left unasked is said, with its reason and the way on."""
     ended = Ended(CASES["unproven"](), complete=False, problem="the endpoint stopped answering")
