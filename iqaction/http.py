@@ -74,6 +74,8 @@ _KINDS: Mapping[type[Exception], FailureKind] = {
     urllib3.exceptions.ReadTimeoutError: FailureKind.TIMEOUT,
     urllib3.exceptions.DecodeError: FailureKind.MALFORMED,
     urllib3.exceptions.ProtocolError: FailureKind.TRUNCATED_BODY,
+    urllib3.exceptions.IncompleteRead: FailureKind.TRUNCATED_BODY,
+    urllib3.exceptions.InvalidChunkLength: FailureKind.TRUNCATED_BODY,
     TimeoutError: FailureKind.TIMEOUT,
     _E.RequestException: FailureKind.RESET,
     urllib3.exceptions.HTTPError: FailureKind.RESET,

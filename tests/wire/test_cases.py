@@ -116,9 +116,11 @@ def list_refused(c: dict[str, Any]) -> None:
     result = run(engines.load("openai").speak(chat(), engine("openai")), script)
 
     assert isinstance(result, Generation)
-    assert [
-        (b.get("logprobs"), b.get("top_logprobs")) for b in script.bodies
-    ] == [(True, 20), (True, None), (None, None)]
+    assert [(b.get("logprobs"), b.get("top_logprobs")) for b in script.bodies] == [
+        (True, 20),
+        (True, None),
+        (None, None),
+    ]
 
 
 @case("cap-trtllm-forbid-extra", "samp-minp-unsupported", "samp-topk-encoding")

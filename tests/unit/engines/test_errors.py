@@ -1,0 +1,192 @@
+"""What an error answer says, and what may be asked differently because of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire.replay import answer
+
+from iqaction.calls import FailureKind
+from iqaction.engines import _errors
+from iqaction.engines._base import WireReply
+from iqaction.engines._errors import Cap, NoLogprobs, UnknownFields, cap, error_text, objection
+
+OPTIONAL = ("top_p", "top_k", "min_p", "seed", "return_token_ids")
+
+
+def refused(message: str, status: int = 400) -> WireReply:
+    return answer(status, {"error": {"message": message}})
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"error": {"message": "m", "type": "t"}}, "m"),
+        ({"error": {"type": "t"}}, "t"),
+        ({"error": {"message": None}}, ""),
+        ({"error": "text"}, "text"),
+        ({"object": "error", "message": "flat"}, "flat"),
+        ({"detail": "Not Found"}, "Not Found"),
+        ({"detail": [{"loc": ["body", "n"], "msg": "Field required"}]}, "body.n: Field required"),
+        ({"detail": [{"loc": None, "msg": 5}, "text", None]}, "; text; "),
+        ({"detail": {"a": 1}}, ""),
+        ({"msg": "m"}, "m"),
+        ("a string", "a string"),
+        ([1, 2], ""),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_error_text__json(body: Any, said: str) -> None:
+    """Every shape that engines use, and none of them indexed blindly."""
+    assert error_text(answer(400, body)).strip() == said.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<html><head><title>502 Bad Gateway</title></head></html>", "502 Bad Gateway"),
+        ("<h1>Oops</h1>", "Oops"),
+        ("upstream connect error\n\n  or disconnect", "upstream connect error or disconnect"),
+        ("", ""),
+        ('{"error": {"mess', '{"error": {"mess'),
+    ],
+)
+def test_error_text__not_json(text: str, said: str) -> None:
+    """A page's title, or its words without tags."""
+    assert error_text(answer(502, text=text)) == said
+
+
+def test_error_text__is_short_and_on_one_line() -> None:
+    """A server's page does not flood a report."""
+    assert len(error_text(refused("word\n" * 10_000))) == 400
+    assert "\n" not in error_text(refused("a\nb\r\tc"))
+
+
+@given(st.text())
+def test_error_text__whatever_comes(text: str) -> None:
+    """Any text and any JSON string is read."""
+    assert len(error_text(answer(500, text=text))) <= 400
+    assert len(error_text(answer(500, {"error": text}))) <= 400
+
+
+@pytest.mark.parametrize(
+    ("message", "k"),
+    [
+        ("Requested sample logprobs of 20, which is greater than max allowed: 5", 5),
+        ("`top_n_tokens` must be >= 0 and <= 5. Given: 20", 5),
+        ("top_logprobs must be between 0 and 8", 8),
+        ("Invalid 'top_logprobs'. Expected a value <= 5, but got 20 instead.", 5),
+        ("top_logprobs: Input should be less than or equal to 5", 5),
+        ("logprobs: at most 5 are returned", 5),
+        ("top_logprobs cannot exceed 10", 10),
+        ("The maximum value of top_logprobs is 5, maximum of 5", 5),
+        ("n_probs must be in the range [0, 5]", 5),
+        ("max logprobs allowed is 5: maximum allowed: 5", 5),
+    ],
+)
+def test_objection__a_cap_is_obeyed(message: str, k: int) -> None:
+    """The allowed number is read, never the asked one, and never halved."""
+    assert objection(refused(message), 20, OPTIONAL) == Cap(k)
+    assert cap(message) == k
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Requested prompt logprobs of 20, which is greater than max allowed: 0",
+        "Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode in engine",
+        "`gather_generation_logits` must be `True` to use `top_logprobs`",
+        "--kv-sharing-fast-prefill produces incorrect logprobs for prompt tokens",
+        "`prompt_logprobs` are not available when `stream=True`.",
+        "logprobs is not supported with tools + stream",
+        "This model does not support logprobs",
+        "You requested logprobs, at most 50 can be listed",  # a cap above what was asked is none
+    ],
+)
+def test_objection__a_refusal_is_no_cap(message: str) -> None:
+    """No number of listed tokens will do: log-probabilities are given up at once."""
+    assert isinstance(objection(refused(message), 20, OPTIONAL), NoLogprobs)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 logprob",
+        "request (9031 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "max_tokens=100000 cannot be greater than max_model_len=2048.",
+        "The model `x` does not exist.",
+        "temperature must be non-negative",
+        "",
+    ],
+)
+def test_objection__everything_else_is_a_failure(message: str) -> None:
+    """Asking differently would not help."""
+    assert objection(refused(message), 20, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ("Unrecognized request argument supplied: return_token_ids", ("return_token_ids",)),
+        ("Unknown parameter: 'top_k'.", ("top_k",)),
+        ("[{'type': 'extra_forbidden', 'loc': ('body', 'min_p'), 'msg': 'x'}]", ("min_p",)),
+        ("Input validation error: `top_p` must be > 0.0 and < 1.0", ("top_p",)),
+        ("The min_p and logit_bias parameters are not yet supported", ("min_p",)),
+        ("top_k and top_p: Extra inputs are not permitted", ("top_p", "top_k")),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 422])
+def test_objection__fields_by_name(message: str, names: tuple[str, ...], status: int) -> None:
+    """Only whole names count: desktop_properties is not top_p."""
+    assert objection(refused(message, status), 20, OPTIONAL) == UnknownFields(names)
+    assert objection(refused("unknown field desktop_props, xtop_p_"), 20, OPTIONAL) is None
+
+
+def test_objection__only_what_refuses_objects() -> None:
+    """A transport failure, a 500 or a 404 is none of these."""
+    message = "unknown top_k; logprobs max allowed: 5"
+    assert objection(refused(message, 500), 20, OPTIONAL) is None
+    assert objection(refused(message, 404), 20, OPTIONAL) is None
+    assert objection(WireReply(0, failure=FailureKind.TIMEOUT, message=message), 20, ()) is None
+    # llama-cpp-python refuses with a 500
+    refusal = refused("logprobs is not supported for models created with logits_all=False", 500)
+    assert isinstance(objection(refusal, 20, OPTIONAL), NoLogprobs)
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "99999999999"])
+def test_cap__absurd_numbers(number: str) -> None:
+    """A hostile number is no cap and no crash."""
+    assert cap(f"max allowed: {number}") is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (refused("the maximum context length is 10 tokens"), FailureKind.UNSUPPORTED),
+        (refused("bad"), FailureKind.STATUS),
+        (answer(401, {"error": "Unauthorized"}), FailureKind.STATUS),
+        (answer(200, text="<p>"), FailureKind.MALFORMED),
+        (answer(200, {}), FailureKind.MALFORMED),
+        (answer(200, text='{"a'), FailureKind.TRUNCATED_BODY),
+        (answer(503, {}), FailureKind.BUSY),
+        (answer(504, text="<title>504</title>"), FailureKind.PROXY),
+    ],
+)
+def test_failure__kinds(reply: WireReply, kind: FailureKind) -> None:
+    """The kind says whose fault it is; the message what was asked and what came."""
+    failed = _errors.failure(reply, "chat")
+
+    assert failed.kind is kind
+    assert failed.message.startswith("chat: ")
+    assert (failed.status or 0) == reply.status
+
+
+def test_is_missing__a_path_not_a_model() -> None:
+    """vLLM answers 404 for a wrong model name: that is no missing endpoint."""
+    assert _errors.is_missing(answer(404, {"detail": "Not Found"}))
+    assert _errors.is_missing(answer(405, text=""))
+    assert not _errors.is_missing(refused("The model `x` does not exist.", 404))
+    assert not _errors.is_missing(answer(400, {}))
