@@ -158,12 +158,22 @@ def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
     return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
 
 
-def _prepare(options: RunOptions) -> _Prepared:
-    flags = [
-        (key, getattr(options, key))
-        for key in ("endpoint", "model", "dialect", "baseline", "suite", "api_key_env")
-    ]
+def _requested(options: RunOptions, *keys: str) -> Request:
+    """The plan file with the flags over it; there must be somebody to ask."""
+    flags = [(key, getattr(options, key)) for key in keys]
     request = inputs.with_flags(sources.plan_file(options.plan), flags, options.concurrency)
+    if not request.endpoint:
+        raise ConfigError(
+            "no endpoint: there is nobody to ask",
+            expected="--endpoint URL, or `endpoint:` in the plan",
+        )
+    return request
+
+
+def _prepare(options: RunOptions) -> _Prepared:
+    request = _requested(
+        options, "endpoint", "model", "dialect", "baseline", "suite", "api_key_env"
+    )
     if request.baseline in _NOT_YET or "://" in request.baseline:
         raise ConfigError(
             f"baseline: {request.baseline!r} is not supported by this version",
@@ -180,6 +190,7 @@ def _prepare(options: RunOptions) -> _Prepared:
 
 def _relaunch(options: RunOptions) -> _Prepared:
     """A relaunch asks the captured plan of the folder itself, whatever the plan file says now."""
+    request = _requested(options, "endpoint", "model", "dialect", "api_key_env")
     with Folder.open(options.evidence) as folder:
         observed, data = folder.load(), folder.prompts_bytes()
     if not observed.plan.is_capture:
@@ -187,10 +198,6 @@ def _relaunch(options: RunOptions) -> _Prepared:
             f"{options.evidence}: a candidate's evidence has no relaunches",
             expected="--evidence names the folder of a captured reference",
         )
-    flags = [
-        (key, getattr(options, key)) for key in ("endpoint", "model", "dialect", "api_key_env")
-    ]
-    request = inputs.with_flags(sources.plan_file(options.plan), flags)
     prompts = PromptSet(tuple(observed.prompts.values()), observed.plan.prompts_sha256, data)
     return _Prepared(request, observed.plan, prompts, None, None)
 
@@ -198,11 +205,6 @@ def _relaunch(options: RunOptions) -> _Prepared:
 def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress: Progress) -> None:
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
-    if not request.endpoint:
-        raise ConfigError(
-            "no endpoint: there is nobody to ask",
-            expected="--endpoint URL, or `endpoint:` in the plan",
-        )
     kept = folder.load()
     limit = runner.MOST_IN_FLIGHT if options.concurrency is None else options.concurrency
     with _connected(
