@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable
+import resource
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -151,3 +153,14 @@ def files(path: Path) -> dict[str, bytes]:
     """Every file below ``path`` but the lock, by name."""
     found = sorted(p for p in path.rglob("*") if p.is_file() and p.name != ".lock")
     return {str(p.relative_to(path)): p.read_bytes() for p in found}
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """The kernel refuses to let any file of this process grow beyond ``size`` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -21,10 +21,13 @@ def dump(value: object) -> bytes:
 
     Raises
     ------
-    ValueError
+    EvidenceError
         For NaN or an infinity: nothing that is no number is ever written.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError as exc:
+        raise EvidenceError("a number that is none", expected="a finite number or null") from exc
     return text.encode() + b"\n"
 
 

@@ -51,6 +51,8 @@ def from_bytes(data: bytes, place: str = NAME) -> dict[str, Stored]:
         match entry:
             case {"sha256": str(sha256), "size": int(size)}:
                 files[name] = Stored(sha256, size)
+            case _:  # 3.0 is an integer to the schema, and no size of ours
+                raise EvidenceError(f"{place}: the size of {name} is no whole number")
     if canon.dump(body) != data:
         raise EvidenceError(f"{place}: not in canonical form", expected="bytes as the tool wrote")
     return files

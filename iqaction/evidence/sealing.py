@@ -209,8 +209,10 @@ def _settle(tree: Tree, names: list[str], *, had_manifest: bool) -> None:
         if not tree.has(journal.NAME):
             tree.write(journal.NAME, b"")  # says: not sealed, and nothing missing
         tree.remove(manifest.NAME)
-    for name in [*names, manifest.NAME]:
-        tree.settle(name)
+    for name in names:
+        tree.settle(name, durable=False)
+    tree.sync(names)
+    tree.settle(manifest.NAME)
 
 
 def _clear(tree: Tree, files: Mapping[str, Stored]) -> None:

@@ -52,6 +52,7 @@ class Folder:
         self._lock = lock
         self._journal: Journal | None = None  # opened by the first answer
         self._opening = threading.Lock()
+        self._stages: frozenset[str] = frozenset()
         self._engines: dict[tuple[Arm, int], EngineInfo] = {}
         self._concurrency: dict[tuple[Arm, int], tuple[int, str]] = {}
         self.notes: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ class Folder:
                     next_step="use another folder; `iqaction verify` names all that differs",
                 )
             folder.notes = loaded.notes
+            folder._stages = frozenset(s.stage for s in plan.stages)
             folder._engines = dict(loaded.observed.engines)
             folder._concurrency = dict(loaded.observed.concurrency)
         except BaseException:
@@ -129,7 +131,16 @@ class Folder:
         return folder
 
     def keep(self, stage: str, observation: Observation) -> None:
-        """Store one observation; durable when this returns. Raises EvidenceError."""
+        """Store one observation of a stage of the plan; durable when this returns.
+
+        Raises
+        ------
+        EvidenceError
+            It is no evidence, or cannot be written; everything kept before is kept.
+        """
+        self._must_write()
+        if stage not in self._stages:
+            raise EvidenceError(f"{canon.shown(stage)} is no stage of the plan")
         self._append(envelope.observation_to_json(stage, observation, _now()))
 
     def keep_engine(self, arm: Arm, launch: int, info: EngineInfo) -> None:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -200,15 +200,28 @@ class Tree:
                 self._unlink(self.staged(name))
             raise explain(exc, f"cannot write {self.place(name)} in {self.root}") from exc
 
-    def settle(self, name: str) -> None:
-        """Give what was staged (a file, or a whole folder) its name, replacing a file there."""
+    def settle(self, name: str, *, durable: bool = True) -> None:
+        """Give what was staged (a file, or a whole folder) its name, replacing a file there.
+
+        ``durable`` False leaves it to :meth:`sync` to put the new names on the disk.
+        """
         *folders, last = self._parts(name)
         try:
             with self._folder(folders) as fd:
                 os.rename(STAGED + last, last, src_dir_fd=fd, dst_dir_fd=fd)
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
         except OSError as exc:
             raise explain(exc, f"cannot write {self.place(name)} in {self.root}") from exc
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Put the names of these files on the disk, each folder once."""
+        try:
+            for folder in sorted({name.rpartition("/")[0] for name in names}):
+                with self._folder(self._parts(f"{folder}/x" if folder else "x")[:-1]) as fd:
+                    os.fsync(fd)
+        except OSError as exc:
+            raise explain(exc, f"cannot write in {self.root}") from exc
 
     def staged(self, name: str) -> str:
         """The name that a file has between :meth:`staging` and :meth:`settle`."""

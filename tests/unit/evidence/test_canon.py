@@ -38,7 +38,7 @@ def test_dump__order_of_keys_does_not_matter():
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_dump__no_number_is_never_written(value):
     """NaN and infinities are refused."""
-    with pytest.raises(ValueError, match="JSON compliant"):
+    with pytest.raises(EvidenceError, match="a number that is none"):
         canon.dump({"x": [value]})
 
 

@@ -1,0 +1,168 @@
+"""A report comes back from its file exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+
+import numpy as np
+import pytest
+from evidence_factory import report
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iqaction.errors import EvidenceError
+from iqaction.evidence import canon
+from iqaction.evidence.report_json import from_bytes, from_json, to_bytes, to_json
+from iqaction.report import (
+    Change,
+    Check,
+    Coverage,
+    Divergence,
+    Engine,
+    Estimate,
+    Report,
+    Series,
+    StageResult,
+    Table,
+    UnitFault,
+)
+from iqaction.verdict import Verdict
+
+NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+MAYBE = st.none() | NUMBER
+TEXT = st.text(max_size=5) | st.just("\ud800 \x1b[31m")
+COUNT = st.integers(0, 10**6)
+VERDICT = st.sampled_from(Verdict)
+
+
+def many(inner: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(inner, max_size=2).map(tuple)
+
+
+ESTIMATE = st.builds(
+    Estimate, TEXT, MAYBE, st.none() | st.tuples(MAYBE, MAYBE), NUMBER, TEXT, COUNT, TEXT,
+    st.none() | st.integers(),
+)  # fmt: skip
+CHECK = st.builds(
+    Check, TEXT, TEXT, VERDICT, TEXT, st.none() | ESTIMATE, MAYBE, MAYBE, MAYBE, TEXT,
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+DIVERGENCE = st.builds(
+    Divergence, TEXT, TEXT, COUNT, st.sampled_from(["tie", "shift", "real", "unknown"]), MAYBE,
+    *[TEXT] * 5,
+)  # fmt: skip
+TEXTS = many(TEXT)
+STAGE = st.builds(
+    StageResult, st.sampled_from(["score", "trajectory"]), VERDICT, many(CHECK),
+    st.builds(Coverage, COUNT, COUNT, TEXTS, TEXTS, TEXTS), st.booleans(), many(DIVERGENCE),
+    many(st.builds(UnitFault, TEXT, TEXT, TEXT, TEXT)), TEXTS, TEXTS, TEXTS,
+    many(st.builds(Table, TEXT, TEXTS, many(many(st.none() | TEXT | NUMBER)))),
+    many(st.builds(Series, TEXT, TEXT, TEXT, many(NUMBER), many(MAYBE), TEXTS, MAYBE)),
+    st.integers(-1, 3), st.booleans(),
+)  # fmt: skip
+ENGINE = st.builds(Engine, TEXT, TEXT, TEXT, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=2))
+REPORT = st.builds(
+    Report, VERDICT, many(STAGE), TEXT, TEXT, many(ENGINE), many(st.builds(Change, *[TEXT] * 3)),
+    TEXTS, TEXTS, TEXTS, st.sampled_from(["", "a" * 64]), st.sampled_from(["", "b" * 64]), TEXT,
+    TEXT, TEXT,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(REPORT)
+def test_to_json__round_trip_is_exact(before):
+    """Every field of every part comes back with its type, and gives the same bytes again."""
+    data = to_bytes(before)
+    after = from_bytes(data)
+
+    assert after == before
+    assert to_bytes(after) == data
+
+
+def parts(kind: object) -> set[type]:
+    """The dataclasses that a report is made of."""
+    found = {kind} if isinstance(kind, type) and dataclasses.is_dataclass(kind) else set()
+    inner = typing.get_type_hints(kind).values() if found else typing.get_args(kind)
+    return found.union(*(parts(k) for k in inner)) if inner else found
+
+
+def test_to_json__every_field_is_stored():
+    """A field that a part of the report gains is stored without anything to be added here."""
+    body = to_json(report())
+    del body["$schema"]
+
+    assert set(body) == {f.name for f in dataclasses.fields(Report)} - {"evidence_root"}
+    assert parts(Report) == {
+        *(Report, StageResult, Check, Estimate, Divergence, UnitFault, Coverage, Table, Series),
+        *(Change, Engine),
+    }
+
+
+def test_to_json__verdict_is_a_key_at_the_top():
+    """A script reads the verdict with one look."""
+    assert json.loads(to_bytes(report(Verdict.NOT_RUN)))["verdict"] == "NOT RUN"
+
+
+def test_to_json__the_root_is_left_out():
+    """The root covers the file, so it cannot be in it."""
+    assert to_bytes(report(evidence_root="a" * 64)) == to_bytes(report())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_to_json__no_number_is_null(value):
+    """Not computed is null, never NaN."""
+    made = report()
+    check = dataclasses.replace(made.stages[0].checks[0], baseline=value)
+    stage = dataclasses.replace(made.stages[0], checks=(check,))
+
+    body = to_json(dataclasses.replace(made, stages=(stage,)))
+
+    assert body["stages"][0]["checks"][0]["baseline"] is None
+
+
+def test_to_json__a_number_that_must_be_one_is_not_left_out():
+    """A plot's place on the axis has no meaning as null: that is an error of ours, and told."""
+    stage = dataclasses.replace(report().stages[0], series=(Series("", "", "", (math.nan,), ()),))
+
+    with pytest.raises(EvidenceError, match=r"\$\.stages\[0\]\.series\[0\]\.x\[0\]"):
+        to_json(dataclasses.replace(report(), stages=(stage,)))
+
+
+def test_to_json__numpy_numbers_and_whole_floats_are_numbers():
+    """What computing leaves in a report is stored as what it is, one way only."""
+    made = report()
+    check = dataclasses.replace(
+        made.stages[0].checks[0],
+        baseline=np.float32(0.5),
+        candidate=3,
+        judged=np.bool_(True),
+        estimate=Estimate("m", np.float64(1.5), None, 0.95, "t", np.int64(7)),
+    )
+    whole = dataclasses.replace(
+        made, stages=(dataclasses.replace(made.stages[0], checks=(check,)),)
+    )
+    data = to_bytes(whole)
+
+    assert b'"baseline":0.5,"candidate":3.0,' in data
+    assert to_bytes(from_bytes(data)) == data
+
+
+def test_from_json__unknown_fields_are_ignored():
+    """A newer writer's field does not stop an older reader, and a root in the file is no root."""
+    body = to_json(report())
+    body["later"] = body["stages"][0]["later"] = 1
+    body["evidence_root"] = "a" * 64
+
+    assert from_json(body) == report()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"verdict": NaN}', canon.dump({"verdict": "PASS"})]
+)
+def test_from_bytes__refuses_what_is_no_report(data):
+    """One error, no traceback."""
+    with pytest.raises(EvidenceError, match=r"report\.json"):
+        from_bytes(data)
