@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import json
@@ -204,6 +203,7 @@ class EngineInfo:
 
 def digest(call: Call) -> str:
     """sha256 of the call's canonical JSON: a kept answer is reused only for the same question."""
-    body = {"kind": type(call).__name__, **dataclasses.asdict(call)}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    body = {"kind": type(call).__name__, **vars(call)}
+    # `vars` for the data classes within: `dataclasses.asdict` copies every token id first.
+    text = json.dumps(body, default=vars, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
