@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -252,6 +253,17 @@ def test_judge_means__resamples_in_parts():
     t_star = plain_t_star(column.tolist(), MARGIN, 199, 0)
 
     assert got.bootstrap_upper == pytest.approx(got.mean - t_star[4] * got.se)
+
+
+def test_judge_means__memory():
+    """Working memory does not grow with units times resamples."""
+    delta = np.random.default_rng(0).gamma(1, MARGIN, (4000, 3))
+    tracemalloc.start()
+    judge_means(delta, [MARGIN] * 3, launch_means=None, resamples=999, rng=np.random.default_rng(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 16_000_000
 
 
 def test_judge_means__reproducible():
