@@ -103,11 +103,13 @@ def _top(listed: JSON, id_strings: bool) -> tuple[Token, ...]:
 
 
 def _entry_token(entry: Mapping[str, JSON], id_strings: bool) -> Token:
-    token = _token(entry.get("token"), entry.get("logprob"), id_strings)
-    if token.id is not None:
-        return token
+    if id_strings:
+        token = _token(entry.get("token"), entry.get("logprob"), id_strings)
+        if token.id is not None:
+            return token
     data = as_bytes(entry.get("bytes"))
-    return Token(_shown(token.text, data), token.logprob, as_id(entry.get("id")), data)
+    text = _shown(as_text(entry.get("token")) or "", data)
+    return Token(text, as_number(entry.get("logprob")), as_id(entry.get("id")), data)
 
 
 def _token(text: JSON, logprob: JSON, id_strings: bool) -> Token:

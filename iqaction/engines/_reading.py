@@ -27,6 +27,8 @@ def as_text(value: JSON) -> str | None:
     """The string, encodable as UTF-8: a lone surrogate becomes U+FFFD."""
     if not isinstance(value, str):
         return None
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:  # JSON may hold half of a surrogate pair
