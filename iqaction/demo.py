@@ -19,7 +19,7 @@ from pathlib import Path
 
 import iqaction
 from iqaction import demo_weights, session
-from iqaction.demo_engine import Launch, LlamaServer, cores
+from iqaction.demo_engine import Launch, LlamaServer, best_threads, cores
 from iqaction.demo_view import Judged, Result, text
 from iqaction.errors import ConfigError, EngineError
 from iqaction.progress import Progress
@@ -43,6 +43,7 @@ class _Run:
 
     out: Path
     weights: dict[str, Path]
+    threads: int
     progress: Progress
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -50,10 +51,9 @@ class _Run:
     def server(self, step: str, quant: str) -> Iterator[str]:
         """A running server for one step; yields its URL and keeps the step's time."""
         begun = time.monotonic()
-        threads = min(cores(), _MOST_THREADS)
-        launch = Launch(self.weights[quant], 1, _CTX, threads, _MODEL)
+        launch = Launch(self.weights[quant], 1, _CTX, self.threads, _MODEL)
         log = self.out / "logs" / f"{step.replace(' ', '-')}.log"
-        self.progress.note(f"{step}: starting llama.cpp with {quant} weights, {threads} threads")
+        self.progress.note(f"{step}: a llama.cpp server with {quant} weights")
         with LlamaServer(launch, log=log) as server:
             yield server.url
         self.seconds[step] = self.seconds.get(step, 0.0) + time.monotonic() - begun
@@ -93,7 +93,8 @@ def main(
         result = _perform(out, weights, progress)
     except KeyboardInterrupt:
         progress.finish()
-        command = f"iqaction demo --out {shlex.quote(str(out))}"
+        source = "" if weights is None else f" --weights {shlex.quote(str(weights))}"
+        command = f"iqaction demo --out {shlex.quote(str(out))}{source}"
         progress.note(f"Stopped. What was answered is kept; the way on: {command}")
         raise
     body = json.dumps(_as_json(result), indent=2, ensure_ascii=True, allow_nan=False)
@@ -137,7 +138,9 @@ def _perform(out: Path, source: Path | None, progress: Progress) -> Result:
         quant: demo_weights.weights(cache, source, quant, note=progress.note)
         for quant in ("F16", "Q4_0")
     }
-    run = _Run(out, made, progress, {"weights": time.monotonic() - begun})
+    threads = best_threads(made["F16"], min(cores(), _MOST_THREADS))
+    progress.note(f"{threads} of {cores()} cores: the fastest here and now")
+    run = _Run(out, made, threads, progress, {"set-up": time.monotonic() - begun})
     prompts = _reference(run)
     judged = tuple(_candidate(run, *candidate) for candidate in _CANDIDATES)
     return Result(judged, run.seconds, prompts, RELAUNCHES)

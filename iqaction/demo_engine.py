@@ -25,6 +25,7 @@ from iqaction import terminal
 from iqaction.errors import ConfigError, EngineError
 
 START_S = 120.0  # a cold disk reads 270 MB of weights in less
+_PROBE_TOKENS = 24
 _TAIL_BYTES = 4096
 _TAIL_LINES = 15
 
@@ -90,6 +91,22 @@ class Launch:
     ctx: int = 4096
     threads: int = 0
     alias: str = ""
+
+
+def best_threads(model: Path, most: int) -> int:
+    """The number of threads, at most ``most``, with which this machine generates fastest now.
+
+    All cores is best on an idle machine. On a busy one llama.cpp's threads wait for each other
+    at every layer, and one thread can be ten times as fast as two.
+    """
+    counts = sorted({1, max(1, most // 2), most})
+    if len(counts) == 1:
+        return 1
+    seconds = {}
+    for count in counts:
+        with LlamaServer(Launch(model, 1, 256, count)) as server:
+            seconds[count] = server.seconds_for(_PROBE_TOKENS)
+    return min(counts, key=lambda count: seconds[count])
 
 
 class LlamaServer:
@@ -184,29 +201,45 @@ class LlamaServer:
             line += piece
         return line.decode("ascii", "replace").strip()
 
+    def seconds_for(self, tokens: int) -> float:
+        """How long a generation of so many tokens takes now.
+
+        Raises
+        ------
+        EngineError
+            Where it does not come back within the deadline of starting.
+        """
+        begun = time.monotonic()
+        said = self._generate(tokens, START_S)
+        if said:
+            raise self._error(f"does not generate ({said})")
+        return time.monotonic() - begun
+
     def _wait_for_token(self) -> None:
         # A listening socket or /health proves less: both answer before, and after, a model works.
-        body = json.dumps({"prompt": "Hello", "n_predict": 1, "cache_prompt": False})
         last = "no answer"
         while self._process.poll() is None:
             left = self._end - time.monotonic()
             if left <= 0:
                 break
-            last = self._post_completion(body, left)
+            last = self._generate(1, left)
             if not last:
                 return
             time.sleep(min(0.1, left))
         raise self._error(f"generated no token ({last})")
 
-    def _post_completion(self, body: str, timeout: float) -> str:
-        """ "" where one token came back, else what came instead."""
+    def _generate(self, tokens: int, timeout: float) -> str:
+        """Ask for tokens: "" where they came back, else what came instead."""
+        body = {"prompt": "Hello", "n_predict": tokens, "cache_prompt": False, "ignore_eos": True}
         address = urlsplit(self.url)
         # http.client, since urllib would send even this through a proxy of the environment.
         connection = http.client.HTTPConnection(
             address.hostname or "127.0.0.1", address.port, timeout=timeout
         )
         try:
-            connection.request("POST", "/completion", body, {"Content-Type": "application/json"})
+            connection.request(
+                "POST", "/completion", json.dumps(body), {"Content-Type": "application/json"}
+            )
             reply = connection.getresponse()
             answer = json.loads(reply.read(1_000_000))
         except (OSError, http.client.HTTPException, ValueError) as exc:
@@ -215,8 +248,8 @@ class LlamaServer:
             connection.close()
         if reply.status != 200:
             return f"HTTP {reply.status}"
-        if not isinstance(answer, dict) or answer.get("tokens_predicted") != 1:
-            return "an answer without a token"
+        if not isinstance(answer, dict) or answer.get("tokens_predicted") != tokens:
+            return "an answer without the tokens"
         return ""
 
     def _error(self, what: str) -> EngineError:

@@ -174,3 +174,16 @@ def test_log_tail__escapes(tmp_path):
 def test_cores__positive():
     """At least one, at most what the machine has."""
     assert 1 <= demo_engine.cores() <= os.cpu_count()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_best_threads__is_one_that_was_asked_for(weights, most):
+    """A number from one to the limit; no server stays."""
+    assert 1 <= demo_engine.best_threads(weights("Q4_0"), most) <= most
+
+
+def test_seconds_for__counts_tokens(llama):
+    """More tokens take longer."""
+    server = llama("Q4_1").server
+
+    assert 0 < server.seconds_for(1) < server.seconds_for(60)

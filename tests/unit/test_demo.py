@@ -42,6 +42,7 @@ class World:
         self.stop_at = ""
         self.incomplete_at = ""
         monkeypatch.setattr(demo, "LlamaServer", self.server)
+        monkeypatch.setattr(demo, "best_threads", lambda model, most: most)
         monkeypatch.setattr(demo.demo_weights, "weights", self.weights)
         monkeypatch.setattr(demo.session, "run", self.run)
         monkeypatch.setattr(demo.session, "observe", self.run)
@@ -121,7 +122,7 @@ def test_main__demo_json(world, tmp_path):
     assert body["candidates"]["degraded"]["verdict"] == "FAIL"
     assert body["candidates"]["healthy"]["expected"] == "PASS"
     assert set(body["seconds"]) == {
-        *("weights", "reference", "relaunch 1", "relaunch 2", "relaunch 3"),
+        *("set-up", "reference", "relaunch 1", "relaunch 2", "relaunch 3"),
         *("healthy", "degraded"),
     }
 
@@ -204,7 +205,7 @@ def test_plan__ships_with_the_package():
 
 
 def result(*candidates: demo_view.Judged) -> demo_view.Result:
-    return demo_view.Result(candidates, {"weights": 9.0, "reference": 61.2}, 64, 3)
+    return demo_view.Result(candidates, {"set-up": 9.0, "reference": 61.2}, 64, 3)
 
 
 def judged(verdict: Verdict, *divergences: Divergence) -> demo_view.Judged:
