@@ -6,6 +6,8 @@ what is wrong with the model is each stage's to say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from iqaction import stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
@@ -32,7 +34,7 @@ def judge(observed: Observed, tool_version: str) -> Report:
     return Report(
         verdict,
         results,
-        _headline(observed, verdict, results, problems),
+        _headline(observed, verdict, problems),
         observed.plan.suite,
         _engines(observed),
         _changes(observed),
@@ -50,6 +52,18 @@ def undecided(observed: Observed, look: int) -> bool:
     return any(
         spec.required and _at(observed, spec, look).more_would_help for spec in observed.plan.stages
     )
+
+
+def left_out(specs: Iterable[StageSpec], baseline: Observed) -> dict[str, str]:
+    """The captured prompts that the baseline itself could not be judged on, with the reason.
+
+    Required stages only: what another one lacks must not take prompts from those.
+    """
+    found: dict[str, str] = {}
+    for spec in specs:
+        if spec.required and baseline.plan.stage(spec.stage) is not None:
+            found = {**stages.load(spec.stage).left_out(spec, baseline), **found}
+    return found
 
 
 def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
@@ -133,12 +147,7 @@ def _problems(observed: Observed) -> tuple[str, ...]:
     return (*found, *incompatible(observed.plan, baseline))
 
 
-def _headline(
-    observed: Observed,
-    verdict: Verdict,
-    results: tuple[StageResult, ...],
-    problems: tuple[str, ...],
-) -> str:
+def _headline(observed: Observed, verdict: Verdict, problems: tuple[str, ...]) -> str:
     if observed.plan.is_capture and verdict is Verdict.UNPROVEN:
         launches = len(observed.launches)
         return f"a reference was captured with {launches} relaunches; there is nothing to compare"
@@ -191,8 +200,23 @@ def _caveats(observed: Observed) -> list[str]:
         found += list(info.limitations)
     if not observed.plan.is_capture:
         found.append("streaming, tool calls and requests without log-probabilities are not covered")
-        found += _drift(observed)
+        found += [*_drift(observed), *_left_out_said(observed)]
     return found
+
+
+def _left_out_said(observed: Observed) -> list[str]:
+    baseline, ours = observed.baseline, set(observed.plan.prompt_ids)
+    if baseline is None or all(i in ours for i in baseline.plan.prompt_ids):
+        return []
+    gaps = left_out(observed.plan.stages, baseline)
+    absent = [i for i in baseline.plan.prompt_ids if i not in ours and i in gaps]
+    if not absent:
+        return []
+    shown = "; ".join(f"{i} ({gaps[i]})" for i in absent[:5])
+    return [
+        f"{len(absent)} prompts are left out because the baseline itself could not be judged "
+        f"on them: {shown}{' ...' if len(absent) > 5 else ''}"
+    ]
 
 
 def _drift(observed: Observed) -> list[str]:
@@ -224,14 +248,13 @@ def _next_steps(
         return tuple(dict.fromkeys(steps))
     if problems:
         steps.append("capture the baseline again with this plan and these prompts, and compare")
-    notes = [
-        f"{c.title}: {c.power}"
-        for r in results
-        for c in r.checks
-        if c.judged and c.verdict is Verdict.UNPROVEN and c.power
-    ]
     if verdict is Verdict.UNPROVEN:
-        steps += notes
+        steps += [
+            c.power
+            for r in results
+            for c in r.checks
+            if c.judged and c.verdict is Verdict.UNPROVEN and c.power
+        ]
     if verdict is Verdict.NOT_RUN:
         steps.append("see that the endpoint answers, and run the same command again")
     return tuple(dict.fromkeys(steps))
