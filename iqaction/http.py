@@ -141,7 +141,7 @@ class Wire:
         concurrency: int = 1,
         connect_timeout: float = 10.0,
         read_timeout: float = 600.0,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
         session: requests.Session | None = None,
         max_body: int = _MAX_BODY,
@@ -149,9 +149,11 @@ class Wire:
         self._address = Address(base_url, api_key)
         self._size = max(1, concurrency)
         self._timeout = (connect_timeout, read_timeout)
-        self._sleep, self._clock = sleep, clock
         self._max_body = max_body
         self._closed = threading.Event()
+        self._clock = clock
+        # Closing ends a wait between two tries.
+        self._sleep = self._closed.wait if sleep is None else sleep
         self._connections = Connections()
         self._adapter: BaseAdapter
         if session is None:
@@ -247,7 +249,9 @@ class Wire:
             told = response.headers.get("Content-Length", "")
             if told.isascii() and told.isdigit() and int(told[:20]) > self._max_body:
                 return None
-            while piece := raw.read1(_CHUNK, decode_content=True):
+            # `read1` returns what is there; `read` (urllib3 1.x) waits for a whole chunk.
+            read = getattr(raw, "read1", raw.read)
+            while piece := read(_CHUNK, decode_content=True):
                 size += len(piece)
                 if size > self._max_body:
                     return None

@@ -602,6 +602,21 @@ def test_close__ends_a_request_that_waits(
     assert len(server.requests) == 1
 
 
+def test_close__ends_a_wait_between_two_tries(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """A server that asks for a minute's patience does not hold up Ctrl-C."""
+    one = wire(serve(ok({}, "429 Too Many Requests", Retry_After="60")).url, sleep=None)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(one.send, POST)
+        while not one._adapter.poolmanager.pools:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        one.close()
+        reply = future.result(5)
+
+    assert reply.failure in (FailureKind.CONNECT, FailureKind.BUSY)
+
+
 def test_failure_kind__covers_every_exception_of_requests() -> None:
     """No exception of the library lands in the catch-all by accident."""
     known = set(http._KINDS)
