@@ -429,6 +429,28 @@ def test_send__nobody_there(wire: Callable[..., Wire]) -> None:
     assert "refused" in reply.message.lower()
 
 
+def test_send__no_tls_where_tls_was_asked_for(wire: Callable[..., Wire]) -> None:
+    """Nothing is sent in the clear to an https address, and nothing is tried again."""
+    heard = b""
+
+    def plain(listening: socket.socket) -> None:
+        nonlocal heard
+        client, _ = listening.accept()
+        with client:
+            heard = client.recv(4096)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=plain, args=(listening,))
+        thread.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        reply, sent = wire(url, api_key="secret-key").exchange(GET)
+        thread.join()
+
+    assert (reply.failure, sent) == (FailureKind.CONNECT, 1)
+    assert b"secret-key" not in heard
+
+
 def test_send__a_timeout_is_its_own_answer(
     serve: Callable[..., Server], wire: Callable[..., Wire]
 ) -> None:
