@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -159,3 +162,22 @@ def test_validate__many_observations_take_little_time():
     theirs = min(cost(lambda x: list(alone.iter_errors(x))) for _ in range(3))
 
     assert ours <= theirs / 3
+
+
+def test_schema_text__is_found_in_an_installed_package(tmp_path):
+    """As in a wheel: the schemas inside the package and no checkout around it."""
+    root = Path(__file__).parents[3]
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "iqaction", tmp_path / "iqaction", ignore=skip)
+    shutil.copytree(root / "schemas", tmp_path / "iqaction/schemas")
+    code = (
+        "from iqaction.evidence import schema; print(schema.__file__)\n"
+        "print(sum(len(schema.schema_text(n)) for n in schema.NAMES))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    where, size = done.stdout.split()
+
+    assert where.startswith(str(tmp_path))
+    assert int(size) == sum(len(schema.schema_text(n)) for n in schema.NAMES)
