@@ -28,6 +28,7 @@ _NARROW = "<i4"  # vocabulary ids
 _WIDE = "<i8"  # hashes of bytes or text
 _REAL = "<f4"
 _LEVEL = 6
+_MOST_DIGITS = 20  # of a token key
 
 
 def encode_rows(rows: Rows) -> dict[str, JSON]:
@@ -144,12 +145,17 @@ def _whole(body: Mapping[str, JSON], name: str, most: int) -> int:
 def _pieces(value: JSON) -> dict[int, str]:
     if not isinstance(value, dict):
         raise EvidenceError("rows: no pieces", expected="display text by token key")
-    pieces: dict[int, str] = {}
-    for key, text in value.items():
-        if not isinstance(text, str) or not (key.isascii() and key.isdigit() and len(key) < 20):
-            raise EvidenceError(f"rows: a piece under {key!a:.40}", expected="a key and its text")
-        pieces[int(key)] = text
-    return pieces
+    # All keys at once: there are some hundred a text, and one by one they cost as much as the rest.
+    keys = "".join(value)
+    good = keys.isascii() and keys.isdigit() and all(0 < len(k) < _MOST_DIGITS for k in value)
+    if value and not (good and set(map(type, value.values())) == {str}):
+        odd = next((k for k, v in value.items() if not (_is_key(k) and type(v) is str)), "")
+        raise EvidenceError(f"rows: a piece under {odd!a:.40}", expected="a key and its text")
+    return {int(k): str(v) for k, v in value.items()}
+
+
+def _is_key(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
 
 
 def _faults(value: JSON) -> dict[str, int]:

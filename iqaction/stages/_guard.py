@@ -29,11 +29,12 @@ def loops(text: str) -> bool:
 
 def scripts(text: str) -> frozenset[str]:
     """The writing systems of at least a tenth of the text's letters ("LATIN", "CJK", ...)."""
-    letters = [c for c in text[:4000] if c.isalpha()]
-    if not letters:
-        return frozenset()
-    counts = Counter(unicodedata.name(c, "UNKNOWN").split(" ")[0].split("-")[0] for c in letters)
-    return frozenset(s for s, n in counts.items() if n >= max(3, len(letters) / 10))
+    letters = {c: n for c, n in Counter(text[:4000]).items() if c.isalpha()}
+    counts: Counter[str] = Counter()
+    for letter, n in letters.items():
+        counts[unicodedata.name(letter, "UNKNOWN").split(" ")[0].split("-")[0]] += n
+    least = max(3, sum(letters.values()) / 10)
+    return frozenset(s for s, n in counts.items() if n >= least)
 
 
 def much_shorter(text: str, other: str) -> bool:
