@@ -39,6 +39,10 @@ def find(
     a, b = ours.rows, theirs.rows
     if rows is None or a is None or b is None or a.match is not b.match or not len(a) or not len(b):
         return _by_text(prompt, ours, theirs)
+    if not (ours.rows_complete and theirs.rows_complete):
+        # Engines lose the rows of byte fragments: every later position would be compared with
+        # another one, and read as a real divergence.
+        return _by_text(prompt, ours, theirs)
     path, other = token_path(ours), token_path(theirs)
     at = first_difference(path, other)
     if at is None:
@@ -90,13 +94,14 @@ def _whole(answer: Generation) -> str:
 
 def _gap(rows: Rows, at: int, other: int | None) -> float | None:
     """The reference's log-probability of its own token minus the other's; unlisted: the smallest
-    listed value, so that the gap is then at least this large."""
+    listed value, so that the gap is then at least this large. A list of one tells nothing of
+    another token: its smallest value is the reference's own, and every gap would read 0."""
     if at >= len(rows) or not rows.usable[at] or other is None:
         return None
     listed = rows.top[at] != PAD
-    if not listed.any():
-        return None
     hit = np.flatnonzero(rows.top[at] == other)
+    if not hit.size and listed.sum() < 2:
+        return None
     values = rows.top_logprob[at]
     value = values[hit[0]] if hit.size else values[listed].min()
     return float(rows.logprob[at] - value)
