@@ -185,7 +185,16 @@ def _prepare(options: RunOptions) -> _Prepared:
     if path is not None:
         with Folder.open(path) as folder:
             baseline = folder.load()
+        prompts = _judgeable(request, prompts, baseline)
     return _Prepared(request, inputs.freeze(request, prompts, baseline), prompts, baseline, path)
+
+
+def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> PromptSet:
+    """The prompts without those that the baseline itself could not be judged on. Where none
+    would be left they all stay, and the report says why nothing can be compared."""
+    gaps = judgement.left_out(request.stages, baseline)
+    kept = tuple(p for p in prompts.prompts if p.id not in gaps)
+    return replace(prompts, prompts=kept) if kept else prompts
 
 
 def _relaunch(options: RunOptions) -> _Prepared:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from iqaction import judgement
 from iqaction.calls import (
     Arm,
     Capability,
@@ -35,6 +36,7 @@ from iqaction.calls import (
 from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec
 from iqaction.prompts import Prompt
+from iqaction.report import Check, Report, StageResult
 from iqaction.rows import Match, Rows
 from iqaction.stages._paths import continuation
 
@@ -83,7 +85,7 @@ def rows(logits: np.ndarray, chosen: np.ndarray, k: int) -> Rows:
         np.take_along_axis(logp, order, axis=1).astype(np.float32),
         np.ones(n, np.bool_),
         Match.ID,
-        {int(t): f"w{int(t)} " for t in {*chosen.tolist(), *order[:, 0].tolist()}},
+        {int(t): f"w{int(t)} " for t in {*chosen.tolist(), *order[:, :1].ravel().tolist()}},
     )
 
 
@@ -273,6 +275,26 @@ def answering(
         )
         kept[tag] = replace(observation, answer=new)
     return replace(observed, seen={**observed.seen, stage: kept})
+
+
+def judged(observed: Observed) -> Report:
+    return judgement.judge(observed, "1.2.3")
+
+
+def stage_of(report: Report, name: str) -> StageResult:
+    return next(s for s in report.stages if s.stage == name)
+
+
+def check_of(report: Report, metric: str) -> Check:
+    """The check of that metric, as "reference.kl"."""
+    return next(c for s in report.stages for c in s.checks if c.metric == metric)
+
+
+def asking_for(observed: Observed, stage: str, **changes: object) -> Observed:
+    """The same evidence under a plan whose stage spec says something else."""
+    plan = observed.plan
+    specs = tuple(replace(s, **changes) if s.stage == stage else s for s in plan.stages)  # type: ignore[arg-type]
+    return replace(observed, plan=replace(plan, stages=specs))
 
 
 FAILED = Failure(FailureKind.STATUS, "HTTP 500: the engine failed", 500)

@@ -6,14 +6,19 @@ broken prompts is bounded on its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iqaction.plan import Plan
-from iqaction.report import Check
+from iqaction.prompts import Prompt
+from iqaction.report import Check, UnitFault
+from iqaction.stages._forced import Leg
 from iqaction.stages._levels import WORST_SHARE, alpha
+from iqaction.stages._lost import Lost
 from iqaction.stages._shares import estimate, names
 from iqaction.stages._shares import power as share_power
 from iqaction.stats.proportions import clopper_pearson_upper, exceeds_p
@@ -54,59 +59,136 @@ class Hits:
 
     Attributes
     ----------
-    required
-        Prompts that should have been judged.
     hits
-        Prompts that were broken when first asked.
+        Prompts that were broken when first asked, each with its figures in words.
     reproduced
         Those of them that were broken again when asked once more.
     severe
         Reproduced prompts whose fault is large by any measure (KL beyond .5 nats).
-    failed
-        Prompts that failed on the candidate and not on the baseline: broken, for a PASS.
     floor_hits
-        Broken prompts in the worst relaunch of the baseline.
+        Broken prompts in the worst launch of the baseline.
     """
 
-    required: int
-    hits: tuple[str, ...]
+    hits: Mapping[str, str]
     reproduced: tuple[str, ...]
     severe: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
     floor_hits: int = 0
 
+    def faults(self, prompts: Mapping[str, Prompt], kind: str) -> tuple[UnitFault, ...]:
+        return tuple(
+            UnitFault(
+                unit,
+                prompts[unit].bucket,
+                kind,
+                f"{detail}; {'' if unit in self.reproduced else 'not '}again when asked once more",
+            )
+            for unit, detail in self.hits.items()
+        )
 
-def check(plan: Plan, found: Hits, metric: str, title: str, word: str) -> Check:
-    """The verdict on a leg's broken prompts; ``word`` says what they are, as "broken"."""
-    n = found.required
-    worst = sorted({*found.hits, *found.failed})
+
+class _Rule:
+    """Applies :func:`broken` to one leg after another against the same floor."""
+
+    def __init__(self, units: tuple[str, ...], floors: tuple[Leg, ...], own_texts: bool) -> None:
+        self._at = {u: i for i, u in enumerate(units)}
+        none = np.zeros(len(units))
+        self._kl = np.mean([_kl(f) for f in floors], axis=0) if floors else none
+        share = np.mean([_decisive(f) / f.lengths() for f in floors], axis=0) if floors else none
+        self._share = share if own_texts else none
+
+    def kl_over(self, one: Leg) -> NDArray[np.float64]:
+        return _kl(one) - self._kl[self._of(one)]
+
+    def broken(self, one: Leg) -> NDArray[np.bool_]:
+        usual = self._share[self._of(one)] * one.lengths()
+        return broken(self.kl_over(one), _decisive(one) - usual, one.lengths())
+
+    def _of(self, one: Leg) -> NDArray[np.int64]:
+        return np.array([self._at[u] for u in one.units], np.int64)
+
+
+def _kl(one: Leg) -> NDArray[np.float64]:
+    return one.mean(one.compared.kl)
+
+
+def _decisive(one: Leg) -> NDArray[np.float64]:
+    """Decisive disagreements a prompt, (units,)."""
+    return one.total(one.compared.decisive.astype(np.float64))
+
+
+def find(
+    candidate: Leg,
+    floors: tuple[Leg, ...],
+    again: Callable[[tuple[str, ...]], Leg],
+    *,
+    own_texts: bool = False,
+) -> Hits:
+    """The broken prompts of a leg.
+
+    Parameters
+    ----------
+    floors
+        The baseline's launches over the same prompts.
+    again
+        The leg of those prompts that were asked once more.
+    own_texts
+        True where each arm is held against the reference over texts of its own. The baseline
+        then has decisive disagreements too, and only those beyond its usual share count.
+    """
+    rule = _Rule(candidate.units, floors, own_texts)
+    over, decisive, hit = rule.kl_over(candidate), _decisive(candidate), rule.broken(candidate)
+    hits = {
+        unit: f"KL {over[i]:.3g} beyond the floor, {decisive[i]:.0f} decisive disagreements"
+        for i, unit in enumerate(candidate.units)
+        if hit[i]
+    }
+    second = again(tuple(hits))
+    twice = [
+        (unit, kl)
+        for unit, kl, b in zip(second.units, rule.kl_over(second), rule.broken(second), strict=True)
+        if b
+    ]
+    return Hits(
+        hits,
+        tuple(unit for unit, _ in twice),
+        tuple(unit for unit, kl in twice if kl > SEVERE_KL_NATS),
+        max((int(rule.broken(f).sum()) for f in floors), default=0),
+    )
+
+
+class What(NamedTuple):
+    """What a leg calls its broken prompts."""
+
+    metric: str
+    title: str
+    word: str  # as "broken"
+
+
+def check(plan: Plan, found: Hits, lost: Lost, required: int, what: What) -> Check:
+    """The verdict on a leg's broken prompts, ``required`` of which should have been judged."""
+    n, worst = required, {*found.hits, *lost.failed}
     confidence = 1 - alpha(plan, 0.05)
     upper = clopper_pearson_upper(len(worst), n, confidence)
     p = exceeds_p(len(found.reproduced), n, found.floor_hits, n)
-    said = f"{len(found.hits)} of {n} prompts {word}"
-    if found.hits:
-        said += f" ({len(found.reproduced)} again when asked once more): {names(found.hits)}"
-    if found.failed:
-        said += f"; {len(found.failed)} failed on the candidate: {names(found.failed)}"
+    said = _said(found, lost, n, what.word)
     bound = f"at most {upper:.1%} with {confidence:.1%} confidence, {WORST_SHARE:.0%} allowed"
     more, power = False, ""
     if n and found.reproduced and (p < _FAIL_P or len(found.severe) >= _SEVERE_PROMPTS):
         verdict = Verdict.FAIL
         severe = f"; {len(found.severe)} of them severely" if found.severe else ""
         reason = f"{said}{severe} (p = {p:.2g} against the floor's {found.floor_hits})"
-    elif found.missing:
+    elif lost.unknown:
         verdict = Verdict.UNPROVEN
-        reason = f"{len(found.missing)} of {n} prompts have no answer; {said}"
+        reason = f"{len(lost.unknown)} of {n} prompts have no answer; {said}"
     elif n and upper <= WORST_SHARE:
         verdict, reason = Verdict.PASS, f"{said}: {bound}"
     else:
         verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}"
         power, more = share_power(len(worst), n, confidence)
-    share = estimate(metric, len(worst), n)
+    share = estimate(what.metric, len(worst), n)
     return Check(
-        metric,
-        title,
+        what.metric,
+        what.title,
         verdict,
         reason,
         share,
@@ -116,3 +198,13 @@ def check(plan: Plan, found: Hits, metric: str, title: str, word: str) -> Check:
         power=power,
         more_would_help=more,
     )
+
+
+def _said(found: Hits, lost: Lost, n: int, word: str) -> str:
+    said = f"{len(found.hits)} of {n} prompts {word}"
+    if found.hits:
+        again = f"{len(found.reproduced)} again when asked once more"
+        said += f" ({again}): {names(tuple(found.hits))}"
+    if lost.failed:
+        said += f"; {len(lost.failed)} failed on the candidate: {names(tuple(lost.failed))}"
+    return said

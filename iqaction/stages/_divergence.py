@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iqaction.calls import Generation, Scored
 from iqaction.prompts import Prompt
 from iqaction.report import Divergence
-from iqaction.rows import PAD, Rows, concat_pieces
+from iqaction.rows import PAD, Keys, Rows, concat_pieces
 from iqaction.stages._paths import continuation, first_difference
 
 REAL_NATS = 1.0
@@ -70,7 +70,7 @@ def token_path(answer: Generation) -> tuple[int, ...]:
     ids = continuation(answer)
     if ids is not None:
         return ids
-    return () if answer.rows is None else tuple(int(x) for x in answer.rows.chosen)
+    return () if answer.rows is None else tuple(answer.rows.chosen.tolist())
 
 
 def classify(gap: float | None, tie_limit: float) -> str:
@@ -163,7 +163,7 @@ def top_two_change(rows: Rows, forced: Iterable[Scored]) -> float | None:
     return largest
 
 
-def _value(rows: Rows, keys: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+def _value(rows: Rows, keys: Keys, n: int) -> NDArray[np.float64]:
     """Log-probability of ``keys[i]`` in row i; NaN where it is not listed."""
     hit = rows.top[:n] == keys[:, None]
     value = np.where(hit, rows.top_logprob[:n], -np.inf).max(axis=1)

@@ -14,23 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iqaction.calls import Arm, Failure, Generation, Scored
+from iqaction.calls import Arm, Failure, Scored
 from iqaction.observed import Observed
-from iqaction.rows import Match, Rows
+from iqaction.rows import PAD, Rows
 from iqaction.stages._base import Context
-from iqaction.stages._paths import (
-    SCORE,
-    TRAJECTORY,
-    continuation,
-    cut,
-    generation,
-    prompt_ids,
-    scored,
-    with_end,
-)
+from iqaction.stages._paths import SCORE, TRAJECTORY, cut, own, scored, with_end
 from iqaction.stats.divergence import Compared, Lists, compare
 
 _UNITS_AT_ONCE = 128  # bounds memory: arrays of this many prompts are laid side by side
+_ROUNDING = 1e-4  # nats above 0 that rounding explains
 
 
 class Pairing(NamedTuple):
@@ -61,11 +53,13 @@ class Leg(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(np.append(self.starts, len(self.compared.usable)))
 
+    def total(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum over each prompt's positions, (len(units),)."""
+        return np.add.reduceat(values, self.starts) if self.units else np.empty(0)
+
     def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean over each prompt's positions, (len(units),)."""
-        if not self.units:
-            return np.empty(0)
-        return np.add.reduceat(values, self.starts) / self.lengths()
+        return self.total(values) / self.lengths() if self.units else np.empty(0)
 
 
 def leg(pairings: Iterator[Pairing]) -> Leg:
@@ -103,7 +97,7 @@ _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 def _lists(rows: list[Rows]) -> Lists:
     k = max(r.k for r in rows)
     n = sum(len(r) for r in rows)
-    top = np.full((n, k), -1, rows[0].top.dtype)
+    top = np.full((n, k), PAD, np.result_type(*(r.top.dtype for r in rows)))
     values = np.full((n, k), -np.inf, np.float32)
     at = 0
     for r in rows:
@@ -120,52 +114,56 @@ def _lists(rows: list[Rows]) -> Lists:
 
 
 def all_usable(rows: Rows) -> bool:
-    """True where every row holds log-probabilities and a list."""
-    return len(rows) > 0 and rows.k > 0 and bool(rows.usable.all() and (rows.top[:, 0] >= 0).all())
+    """True where every row is a measurement: numbers that are log-probabilities, and a list.
+
+    The numbers are looked at themselves, not only the rows' own word: a NaN compares with
+    nothing, so that it would count as no disagreement.
+    """
+    if not len(rows) or not rows.k or not rows.usable.all():
+        return False
+    values = rows.top_logprob
+    listed = rows.top >= 0
+    sound = np.isfinite(rows.logprob) & (rows.logprob <= _ROUNDING) & listed[:, 0]
+    return bool(sound.all() and (~listed | (np.isfinite(values) & (values <= _ROUNDING))).all())
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What can be forced of one prompt of the baseline: ids in, and the rows to compare with."""
+    """What can be forced of one prompt of the baseline: ids in, and the rows to compare with.
+
+    ``open_end`` is True where the text stopped and its end token is not known.
+    """
 
     unit: str
     prompt_ids: tuple[int, ...]
     continuation: tuple[int, ...]
     rows: Rows
+    open_end: bool = False
 
 
 def reference_of(baseline: Observed, unit: str) -> Reference | str:
     """The stored reference of one prompt, or why there is none, in plain words."""
-    kept = baseline.seen.get(TRAJECTORY, {})
-    answer = generation(kept, Arm.BASELINE, unit)
-    if not isinstance(answer, Generation):
-        return "the baseline has no text for it"
-    ids = prompt_ids(kept, Arm.BASELINE, unit).ids
-    if ids is None:
-        return "the baseline's prompt token ids are not known"
-    path = continuation(answer)
-    if path is None or answer.rows is None:
-        return f"the baseline's tokens cannot be forced ({_why_no_path(answer)})"
+    found = own(baseline.seen.get(TRAJECTORY, {}), Arm.BASELINE, unit)
+    if isinstance(found, str):
+        return found
     scores = baseline.seen.get(SCORE, {})
     rows = with_end(
-        answer,
+        found,
         [
             scored(scores, Arm.BASELINE, "self", unit),
             *(scored(scores, Arm.REPEAT, "reference", unit, n) for n in baseline.launches),
         ],
     )
-    assert rows is not None  # the answer has rows
+    if len(rows) < len(found.path):
+        return "the row of its end token is missing"
     if not all_usable(rows):
-        return "the baseline's own log-probabilities are not usable"
-    return Reference(unit, ids, path, rows)
-
-
-def _why_no_path(answer: Generation) -> str:
-    if answer.rows is None or not len(answer.rows):
-        return "no log-probabilities"
-    if answer.rows.match is not Match.ID:
-        return "no token ids"
-    return "fewer rows than generated tokens"
+        return "its log-probabilities are not usable"
+    if (rows.top[:, 1:2] < 0).all():
+        return "it lists one token at a position, which shows no disagreement"
+    told = found.answer.completion_tokens
+    return Reference(
+        unit, found.prompt_ids, found.path, rows, told is not None and told > len(found.path)
+    )
 
 
 def forced_along(
@@ -191,35 +189,6 @@ def fit(answer: Scored, rows: Rows) -> Rows | str:
         faults = ", ".join(sorted(answer.rows.faults)) or "a row without a list"
         return f"unusable rows ({faults})"
     return forced
-
-
-Required = tuple[tuple[Reference, ...], dict[str, str]]
-
-
-def required(context: Context, baseline: Observed) -> Required:
-    """The prompts that every launch of the baseline could judge, and the others with the reason."""
-    found: list[Reference] = []
-    left_out: dict[str, str] = {}
-    for prompt in context.units:
-        reference = reference_of(baseline, prompt.id)
-        if isinstance(reference, str):
-            left_out[prompt.id] = reference
-            continue
-        bad = next(
-            (
-                (launch, rows)
-                for launch in baseline.launches
-                if not isinstance(
-                    rows := forced_along(baseline, Arm.REPEAT, reference, launch), Rows
-                )
-            ),
-            None,
-        )
-        if bad is not None:
-            left_out[prompt.id] = f"relaunch {bad[0]}: {bad[1] or 'never answered'}"
-        else:
-            found.append(reference)
-    return tuple(found), left_out
 
 
 def against(

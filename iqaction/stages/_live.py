@@ -8,21 +8,25 @@ baseline's texts are too, so that both arms carry the same tokenization noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iqaction.calls import Arm, Failure, Force, Generation, Scored, Tag, TokenIds, Tokenize
+from iqaction.calls import Arm, Failure, Force, Generation, Tag, TokenIds, Tokenize
 from iqaction.observed import Observed
 from iqaction.prompts import merge_kwargs
-from iqaction.report import Coverage, Series, UnitFault
+from iqaction.report import Series, Table
 from iqaction.rows import Match, Rows
-from iqaction.stages import _score_tables
+from iqaction.stages import _broken, _score_tables
 from iqaction.stages._base import Asking, Context, Round
+from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, all_usable, leg
+from iqaction.stages._forcing import forced, once_more
+from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import (
+    FRESH,
     SCORE,
     TRAJECTORY,
     Kept,
@@ -33,10 +37,10 @@ from iqaction.stages._paths import (
     prompt_ids,
     scored,
 )
-from iqaction.stages._reference_leg import LegResult
-from iqaction.stages._score_metrics import TITLES, Measured, check_metrics, per_prompt
-from iqaction.stages._shares import names
+from iqaction.stages._reference_leg import LegResult, gaps_said
+from iqaction.stages._score_metrics import TITLES, Asked, check_metrics, measure
 
+BROKEN = _broken.What("live.broken", "live reference: broken prompts", "broken")
 _LIST = 20  # listed tokens asked of the reference where the text gives no number
 _TEXT_METRICS = ("decisive", "nll", "agreement")
 
@@ -72,25 +76,12 @@ def text_only(context: Context, baseline: Observed) -> bool:
 
 
 def ask(context: Context) -> Asking:
-    """Prompt ids, tokens of texts where needed, then every text through the reference."""
+    """Prompt ids, tokens of texts where needed, every text through the reference, and the
+    candidate's broken prompts once more."""
     baseline = context.baseline
     assert baseline is not None  # a capture does not judge
-    kwargs = context.plan.stage(TRAJECTORY)
-    plan_kwargs = kwargs.text("chat_template_kwargs") if kwargs else ""
-    yield Round(
-        tuple(
-            Tokenize(
-                Tag(Arm.REFERENCE, "template", p.id),
-                None,
-                p.messages,
-                merge_kwargs(plan_kwargs, p.template_kwargs),
-            )
-            for p in context.units
-        ),
-        1,
-        "score: the reference's prompt token ids",
-    )
-    again = text_only(context, baseline)
+    yield from _prompts(context)
+    again, ours = text_only(context, baseline), list[Force]()
     for source in _sources(context, baseline):
         texts = {
             p.id: a
@@ -103,11 +94,28 @@ def ask(context: Context) -> Asking:
             )
             if calls:
                 yield Round(calls, 1, "score: texts tokenized by the reference")
-        forces = [
-            f for u, a in texts.items() if (f := _force(context, source, u, a, again)) is not None
-        ]
-        if forces:
-            yield Round(tuple(forces), 1, f"score: {_label(source)} through the reference")
+        found = (_force(context, source, u, a, again) for u, a in texts.items())
+        forces = [f for f in found if f is not None]
+        yield from forced(forces, f"score: {_label(source)} through the reference")
+        if source.arm is Arm.CANDIDATE:
+            ours = forces
+    hits = tuple(_hits(context, _look(context, baseline)).hits)
+    yield from once_more(ours, hits, "score: broken prompts, asked once more")
+
+
+def _prompts(context: Context) -> Asking:
+    trajectory = context.plan.stage(TRAJECTORY)
+    kwargs = trajectory.text("chat_template_kwargs") if trajectory else ""
+    calls = tuple(
+        Tokenize(
+            Tag(Arm.REFERENCE, "template", p.id),
+            None,
+            p.messages,
+            merge_kwargs(kwargs, p.template_kwargs),
+        )
+        for p in context.units
+    )
+    yield Round(calls, 1, "score: the reference's prompt token ids")
 
 
 def _label(source: _Source) -> str:
@@ -144,23 +152,32 @@ def _force(
     return Force(_tag(source, unit), ids, path, answer.top_logprobs or _LIST)
 
 
-def _pairing(context: Context, source: _Source, unit: str, again: bool) -> Pairing | str | None:
+def _pairing(
+    context: Context, source: _Source, unit: str, again: bool, attempt: int = 0
+) -> Pairing | str | None:
     """The reference's rows over one text beside that text's own; why not; None: not answered."""
     answer = generation(source.kept, source.arm, unit, source.launch)
     if answer is None:
         return None
     if isinstance(answer, Failure):
         return answer.message
-    forced = scored(context.observed(SCORE), Arm.REFERENCE, source.leg, unit, source.launch)
-    if forced is None:
+    path = _path(context, source, unit, answer, again)
+    if path is None:
+        return "its tokens are not known"
+    kept = context.observed(SCORE)
+    rows = scored(kept, Arm.REFERENCE, source.leg, unit, source.launch, attempt)
+    if rows is None:
         return None
-    if isinstance(forced, Failure):
-        return f"the reference: {forced.message}"
-    if again:
-        if not all_usable(forced.rows):
-            return "unusable rows of the reference"
-        return Pairing(unit, forced.rows, _certain(forced.rows))
-    return _own_rows(unit, answer, forced)
+    if isinstance(rows, Failure):
+        return f"the reference: {rows.message}"
+    told = path if again or answer.rows is None else path[: len(answer.rows)]
+    theirs = cut(rows.rows, 0, len(told))
+    if theirs.match is not Match.ID or tuple(theirs.chosen.tolist()) != told:
+        return f"the reference's {len(rows.rows)} rows are not of the text's {len(told)} tokens"
+    ours = _certain(theirs) if again or answer.rows is None else answer.rows
+    if not all_usable(theirs) or not all_usable(ours):
+        return "unusable rows"
+    return Pairing(unit, theirs, ours)
 
 
 def _certain(rows: Rows) -> Rows:
@@ -177,109 +194,113 @@ def _certain(rows: Rows) -> Rows:
     )
 
 
-def _own_rows(unit: str, answer: Generation, forced: Scored) -> Pairing | str:
-    rows = answer.rows
-    if rows is None or rows.match is not Match.ID:
-        return "its tokens are not known"
-    n = min(len(rows), len(forced.rows))
-    ours, theirs = cut(rows, 0, n), cut(forced.rows, 0, n)
-    if not n or not np.array_equal(ours.chosen, theirs.chosen):
-        return "the reference's rows are of other tokens"
-    if not all_usable(ours) or not all_usable(theirs):
-        return "unusable rows"
-    return Pairing(unit, theirs, ours)
+class _Seen(NamedTuple):
+    """What was observed through the reference."""
+
+    candidate: Leg
+    launches: tuple[Leg, ...]  # the baseline's, launch 0 first, over the candidate's prompts
+    lost: Lost
+    text_only: bool
 
 
-def _legs(
-    context: Context, sources: tuple[_Source, ...], again: bool
-) -> tuple[list[Leg], dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """One Leg a source over shared prompts; what the candidate lacks; required; left out."""
-    found: list[Mapping[str, Pairing]] = []
-    lost: dict[str, str] = {}
-    required = [p.id for p in context.units]
-    left_out: list[str] = []
-    for source in sources[1:]:
-        pairs = {u: _pairing(context, source, u, again) for u in required}
-        left_out += [u for u, p in pairs.items() if not isinstance(p, Pairing)]
-        required = [u for u, p in pairs.items() if isinstance(p, Pairing)]
-        found.append({u: p for u, p in pairs.items() if isinstance(p, Pairing)})
-    ours = {u: _pairing(context, sources[0], u, again) for u in required}
-    for unit, pair in ours.items():
-        if not isinstance(pair, Pairing):
-            lost[unit] = pair or "never answered"
-    shared = [u for u in required if u not in lost]
+def _look(context: Context, baseline: Observed) -> _Seen:
+    again = text_only(context, baseline)
+    candidate, *launches = _sources(context, baseline)
+    units, gaps = [p.id for p in context.units], dict[str, str]()
+    theirs: list[Mapping[str, Pairing]] = []
+    for source in launches:
+        pairs = {u: _pairing(context, source, u, again) for u in units}
+        why = f"baseline launch {source.launch}: "
+        gaps |= {u: why + (p or NEVER) for u, p in pairs.items() if not isinstance(p, Pairing)}
+        theirs.append({u: p for u, p in pairs.items() if isinstance(p, Pairing)})
+    ours = {u: _pairing(context, candidate, u, again) for u in units if u not in gaps}
+    lost = _lost(context, ours, gaps)
     mine = {u: p for u, p in ours.items() if isinstance(p, Pairing)}
 
-    def rows(of: Mapping[str, Pairing]) -> Iterator[Pairing]:
-        return (of[u] for u in shared)
+    def through(of: Mapping[str, Pairing]) -> Leg:
+        return _as_the_reference_sees(leg(of[u] for u in mine), again)
 
-    return [leg(rows(f)) for f in [mine, *found]], lost, tuple(required), tuple(left_out)
+    return _Seen(through(mine), tuple(through(x) for x in theirs), lost, again)
+
+
+def _as_the_reference_sees(one: Leg, again: bool) -> Leg:
+    """The NLL of the live direction is the reference's, of each arm's own tokens. A text that
+    stands for certainty has no KL."""
+    seen = one.compared._replace(nll_cand=one.compared.nll_ref)
+    if again:
+        seen = seen._replace(kl=np.zeros_like(seen.kl))
+    return one._replace(compared=seen)
+
+
+def _lost(
+    context: Context, ours: Mapping[str, Pairing | str | None], gaps: Mapping[str, str]
+) -> Lost:
+    failed: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for unit, pair in ours.items():
+        if isinstance(pair, Pairing):
+            continue
+        text = generation(context.observed(TRAJECTORY), Arm.CANDIDATE, unit)
+        (failed if isinstance(text, Failure) else missing)[unit] = pair or NEVER
+    return Lost(failed, missing, gaps)
+
+
+def _hits(context: Context, seen: _Seen) -> _broken.Hits:
+    candidate = _Source("live", context.observed(TRAJECTORY), Arm.CANDIDATE, 0)
+
+    def again(units: tuple[str, ...]) -> Leg:
+        found = (_pairing(context, candidate, u, seen.text_only, FRESH) for u in units)
+        pairs = (p for p in found if isinstance(p, Pairing))
+        return _as_the_reference_sees(leg(pairs), seen.text_only)
+
+    return _broken.find(seen.candidate, seen.launches, again, own_texts=True)
 
 
 def judge(context: Context, baseline: Observed) -> LegResult:
     """The live leg's checks over the context's look."""
-    sources = _sources(context, baseline)
-    again = text_only(context, baseline)
-    (candidate, *launches), lost, required, left_out = _legs(context, sources, again)
-    metrics = _TEXT_METRICS if again else tuple(TITLES)
-    now = np.stack([_values(candidate, m) for m in metrics], axis=1)
-    per_launch = np.array([[_values(x, m) for m in metrics] for x in launches])
-    floor = per_launch.mean(axis=0).T
-    means = per_launch.mean(axis=2) if len(launches) > 1 else None
-    single = context.spec.params.get("floor") == "single"
-    why_not = ""
-    if len(launches) < 1 + 3 and not single:
-        why_not = (
-            f"{len(launches) - 1} relaunches of the baseline have texts and at least 3 are needed "
-            "(`floor: single` in the plan goes without)"
-        )
-    measured = Measured(
-        metrics,
-        now,
-        floor,
-        None if single else means,
-        len(required),
-        "live",
-        "live reference",
-        why_not,
-    )
+    seen = _look(context, baseline)
+    required, single = len(context.units), context.spec.params.get("floor") == "single"
+    metrics = _TEXT_METRICS if seen.text_only else tuple(TITLES)
+    asked = Asked(metrics, required, "live", "live reference", len(seen.launches) - 1, single)
+    measured = measure(seen.candidate, seen.launches, asked)
+    found = _hits(context, seen)
+    broken = _broken.check(context.plan, found, seen.lost, required, BROKEN)
+    if measured.why_not:
+        broken = unproven(broken, measured.why_not)
     bucket_of = {p.id: p.bucket for p in context.units}
+    tables: tuple[Table, ...] = ()
     plots: tuple[Series, ...] = ()
-    if not again:
-        plots = _score_tables.series(candidate, floor[:, 0], now[:, 0], None)
+    if not seen.text_only:
+        kl, limit = metrics.index("kl"), context.spec.margin("kl")
+        tables = _score_tables.tables(seen.candidate, seen.launches, bucket_of)
+        plots = _score_tables.series(
+            seen.candidate,
+            measured.floor[:, kl],
+            measured.candidate[:, kl],
+            limit.limit if limit else None,
+        )
     return LegResult(
-        tuple(check_metrics(context.plan, context.spec, measured)),
-        Coverage(len(required), len(candidate.units), missing=tuple(lost), left_out=left_out),
-        tuple(UnitFault(u, bucket_of[u], "missing", why) for u, why in lost.items()),
-        _caveats(context, again, left_out),
-        tables=() if again else _score_tables.tables(candidate, tuple(launches), bucket_of),
+        (*check_metrics(context.plan, context.spec, measured), broken),
+        seen.lost.coverage(len(seen.candidate.units)),
+        (*found.faults(context.prompts, "broken"), *seen.lost.faults(context.prompts)),
+        _caveats(context, seen),
+        tables=tables,
         series=plots,
     )
 
 
-def _values(one: Leg, metric: str) -> NDArray[np.float64]:
-    """Per prompt; the NLL of the live direction is the reference's, of the text's own tokens."""
-    return one.mean(one.compared.nll_ref) if metric == "nll" else per_prompt(one, metric)
-
-
-def _caveats(context: Context, again: bool, left_out: tuple[str, ...]) -> tuple[str, ...]:
+def _caveats(context: Context, seen: _Seen) -> tuple[str, ...]:
     caveats = []
-    if again:
+    if seen.text_only:
         caveats.append(
             "an arm gives no tokens: texts were tokenized again by the reference; KL and TV "
             "cannot be computed, NLL and disagreement are the reference's view of the text"
         )
-    if left_out:
-        caveats.append(
-            f"{len(left_out)} prompts are not judged because the baseline could not be: "
-            f"{names(left_out)}"
-        )
-    told = (
-        best(context.observed(SCORE), Tag(Arm.REFERENCE, "template", context.units[0].id))
-        if context.units
-        else None
-    )
-    if not isinstance(told, TokenIds):
+    if seen.lost.gaps:
+        caveats.append(gaps_said(seen.lost))
+    kept = context.observed(SCORE)
+    told = [best(kept, Tag(Arm.REFERENCE, "template", p.id)) for p in context.units]
+    if not all(isinstance(t, TokenIds) and t.ids for t in told):
         caveats.append(
             "prompt token ids come from the engines under test, not from the reference: another "
             "chat template would not be seen in this leg"

@@ -25,6 +25,7 @@ from iqaction.rows import PAD, Match, Rows
 
 TRAJECTORY = "trajectory"
 SCORE = "score"
+NO_TEXT = "there is no text for it"
 FRESH = 2  # attempt number of a second, fresh set of texts: point-null checks FAIL only twice
 
 Kept = Mapping[Tag, Observation]
@@ -87,12 +88,48 @@ def continuation(answer: Generation) -> tuple[int, ...] | None:
     None where the ids are unknown or incomplete: such a text is never forced.
     """
     rows = answer.rows
-    if rows is None or not answer.rows_complete or rows.match is not Match.ID or not len(rows):
+    if rows is None or _why_no_path(answer):
         return None
-    ids = tuple(int(x) for x in rows.chosen)
+    ids = tuple(rows.chosen.tolist())
     if answer.finish_reason == "stop" and answer.eos_id is not None and ids[-1] != answer.eos_id:
         return (*ids, answer.eos_id)
     return ids
+
+
+def _why_no_path(answer: Generation) -> str:
+    """Why the tokens of a text cannot be forced; "" where they can."""
+    if answer.rows is None or not len(answer.rows):
+        return "no log-probabilities"
+    if answer.rows.match is not Match.ID:
+        return "no token ids"
+    return "" if answer.rows_complete else "fewer rows than generated tokens"
+
+
+@dataclass(frozen=True)
+class Own:
+    """A text that can be forced: through the arm that wrote it, or through another one.
+
+    ``rows`` are those it was decoded with; the end token's may be missing (see `with_end`).
+    """
+
+    answer: Generation
+    prompt_ids: tuple[int, ...]
+    path: tuple[int, ...]
+    rows: Rows
+
+
+def own(kept: Kept, arm: Arm, unit: str, launch: int = 0) -> Own | str:
+    """One arm's own text with what forcing it takes, or why it cannot be forced."""
+    answer = generation(kept, arm, unit, launch)
+    if not isinstance(answer, Generation):
+        return NO_TEXT
+    ids = prompt_ids(kept, arm, unit, launch).ids
+    if ids is None:
+        return "its prompt token ids are not known"
+    path = continuation(answer)
+    if path is None or answer.rows is None:
+        return f"its tokens cannot be forced ({_why_no_path(answer)})"
+    return Own(answer, ids, path, answer.rows)
 
 
 def first_difference(a: tuple[int, ...], b: tuple[int, ...]) -> int | None:
@@ -103,19 +140,22 @@ def first_difference(a: tuple[int, ...], b: tuple[int, ...]) -> int | None:
     return None if len(a) == len(b) else min(len(a), len(b))
 
 
-def with_end(answer: Generation, forced: Iterable[Scored | Failure | None]) -> Rows | None:
-    """The answer's rows along its whole path.
+def with_end(text: Own, forced: Iterable[Scored | Failure | None]) -> Rows:
+    """The text's rows along its whole path.
 
     Where the chat answer left out the end token (llama.cpp does), its row is taken from the
     first of ``forced`` that scored the whole path; without one the rows stay as they are.
     """
-    ids = continuation(answer)
-    if answer.rows is None or ids is None or len(ids) == len(answer.rows):
-        return answer.rows
+    n = len(text.path)
+    if len(text.rows) == n:
+        return text.rows
     for other in forced:
-        if isinstance(other, Scored) and len(other.rows) == len(ids):
-            return join(answer.rows, cut(other.rows, len(ids) - 1, len(ids)))
-    return answer.rows
+        if not isinstance(other, Scored) or len(other.rows) != n:
+            continue
+        end = cut(other.rows, n - 1, n)
+        if end.match is text.rows.match and int(end.chosen[0]) == text.path[-1]:
+            return join(text.rows, end)
+    return text.rows
 
 
 def cut(rows: Rows, start: int, stop: int) -> Rows:

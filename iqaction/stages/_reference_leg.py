@@ -7,9 +7,9 @@ baseline's relaunches differ among themselves is the floor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from typing import NamedTuple
 
 from iqaction.calls import Arm, Failure
 from iqaction.observed import Observed
@@ -17,18 +17,24 @@ from iqaction.report import Check, Coverage, Series, Table, UnitFault
 from iqaction.rows import Rows
 from iqaction.stages import _broken, _score_tables
 from iqaction.stages._base import Context
-from iqaction.stages._forced import Leg, Reference, against, forced_along, leg, required
+from iqaction.stages._checks import unproven
+from iqaction.stages._forced import Leg, Reference, against, forced_along, leg
+from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import FRESH, SCORE, scored
+from iqaction.stages._required import references
 from iqaction.stages._score_metrics import (
-    FEWEST_LAUNCHES,
     TITLES,
+    Asked,
     Measured,
     check_metrics,
     floor_note,
-    per_prompt,
+    measure,
 )
 from iqaction.stages._shares import names
+from iqaction.verdict import Verdict
 
+ENOUGH_LAUNCHES = 5
+BROKEN = _broken.What("reference.broken", "reference leg: broken prompts", "broken")
 METRICS = tuple(TITLES)
 
 
@@ -43,201 +49,113 @@ class LegResult:
     meaning: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     series: tuple[Series, ...] = ()
-    hits: tuple[str, ...] = ()
+
+
+class _Seen(NamedTuple):
+    """What was observed along the reference's tokens."""
+
+    references: tuple[Reference, ...]
+    candidate: Leg
+    floors: tuple[Leg, ...]  # one a relaunch, over the candidate's prompts
+    lost: Lost
+
+
+def _look(context: Context, baseline: Observed) -> _Seen:
+    found, gaps = references(baseline, [p.id for p in context.units])
+    rows = {r.unit: forced_along(context, Arm.CANDIDATE, r) for r in found}
+    candidate = leg(against(found, lambda r: rows[r.unit]))
+    judged = set(candidate.units)
+    shared = tuple(r for r in found if r.unit in judged)
+
+    def floor(launch: int) -> Leg:
+        return leg(against(shared, lambda r: forced_along(baseline, Arm.REPEAT, r, launch)))
+
+    floors = tuple(floor(n) for n in baseline.launches)
+    return _Seen(shared, candidate, floors, _lost(context, rows, gaps))
+
+
+def _lost(context: Context, rows: Mapping[str, Rows | str | None], gaps: Mapping[str, str]) -> Lost:
+    failed: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    kept = context.observed(SCORE)
+    for unit, found in rows.items():
+        if isinstance(found, Rows):
+            continue
+        answer = scored(kept, Arm.CANDIDATE, "reference", unit)
+        (failed if isinstance(answer, Failure) else missing)[unit] = found or NEVER
+    return Lost(failed, missing, gaps)
+
+
+def _hits(context: Context, seen: _Seen) -> _broken.Hits:
+    def again(units: tuple[str, ...]) -> Leg:
+        asked = tuple(r for r in seen.references if r.unit in units)
+        return leg(against(asked, lambda r: forced_along(context, Arm.CANDIDATE, r, attempt=FRESH)))
+
+    return _broken.find(seen.candidate, seen.floors, again)
+
+
+def hits(context: Context, baseline: Observed) -> tuple[str, ...]:
+    """The prompts that are broken when first asked: they are to be asked once more."""
+    return tuple(_hits(context, _look(context, baseline)).hits)
 
 
 def judge(context: Context, baseline: Observed) -> LegResult:
     """The leg's checks over the context's look."""
-    references, left_out = required(context, baseline)
-    rows = {r.unit: forced_along(context, Arm.CANDIDATE, r) for r in references}
-    candidate = leg(against(references, lambda r: rows[r.unit]))
-    judged = set(candidate.units)
-    shared = tuple(r for r in references if r.unit in judged)
-    floors = tuple(
-        leg(against(shared, lambda r, n=n: forced_along(baseline, Arm.REPEAT, r, n)))  # type: ignore[misc]
-        for n in baseline.launches
-    )
+    seen = _look(context, baseline)
+    candidate, floors, required = seen.candidate, seen.floors, len(context.units)
     single = context.spec.params.get("floor") == "single"
-    measured = _measure(candidate, floors, len(references), single)
-    failed, missing = _lost(context, references, rows)
-    hits = _hits(context, references, candidate, floors, failed, missing)
-    checks = (
-        *check_metrics(context.plan, context.spec, measured),
-        _broken.check(
-            context.plan, hits, "reference.broken", "reference leg: broken prompts", "broken"
-        ),
-    )
-    kl = (per_prompt(candidate, "kl"), measured.floor[:, METRICS.index("kl")])
-    margin = context.spec.margin("kl")
+    asked = Asked(METRICS, required, "reference", "reference leg", len(floors), single)
+    measured = measure(candidate, floors, asked)
+    found = _hits(context, seen)
+    broken = _broken.check(context.plan, found, seen.lost, required, BROKEN)
+    if measured.why_not:
+        broken = unproven(broken, measured.why_not)
+    checks = (*check_metrics(context.plan, context.spec, measured), broken)
+    kl, margin = METRICS.index("kl"), context.spec.margin("kl")
     bucket_of = {p.id: p.bucket for p in context.units}
     return LegResult(
         checks,
-        Coverage(
-            len(references), len(candidate.units), tuple(failed), tuple(missing), tuple(left_out)
-        ),
-        _faults(bucket_of, candidate, kl[0] - kl[1], hits, {**failed, **missing}, set(failed)),
-        _caveats(measured, floors, candidate, left_out, single),
+        seen.lost.coverage(len(candidate.units)),
+        (*found.faults(context.prompts, "broken"), *seen.lost.faults(context.prompts)),
+        _caveats(measured, seen, single),
         _meaning(checks),
         _score_tables.tables(candidate, floors, bucket_of),
-        _score_tables.series(candidate, kl[1], kl[0], margin.limit if margin else None),
-        hits.hits,
-    )
-
-
-def _measure(candidate: Leg, floors: tuple[Leg, ...], n: int, single: bool) -> Measured:
-    per_launch = np.array([[per_prompt(f, m) for m in METRICS] for f in floors])  # (L, m, units)
-    now = np.stack([per_prompt(candidate, m) for m in METRICS], axis=1)
-    if floors:
-        floor, means = per_launch.mean(axis=0).T, per_launch.mean(axis=2)
-    else:
-        floor, means = _reference_itself(candidate), None
-    why_not = ""
-    if len(floors) < FEWEST_LAUNCHES and not single:
-        why_not = (
-            f"the baseline was launched again {len(floors)} times and at least "
-            f"{FEWEST_LAUNCHES} relaunches are needed to know the noise between launches "
-            "(`floor: single` in the plan goes without)"
-        )
-    return Measured(
-        METRICS,
-        now,
-        floor,
-        None if single or len(floors) < 2 else means,
-        n,
-        "reference",
-        "reference leg",
-        why_not,
-    )
-
-
-def _reference_itself(candidate: Leg) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """The floor without relaunches: the reference against itself, which differs in nothing."""
-    floor = np.zeros((len(candidate.units), len(METRICS)))
-    floor[:, METRICS.index("nll")] = candidate.mean(candidate.compared.nll_ref)
-    return floor
-
-
-def _lost(
-    context: Context, references: tuple[Reference, ...], rows: dict[str, Rows | str | None]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Prompts that failed on the candidate, and those without a usable answer, with the reason."""
-    failed: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    kept = context.observed(SCORE)
-    for reference in references:
-        found = rows[reference.unit]
-        if isinstance(found, Rows):
-            continue
-        answer = scored(kept, Arm.CANDIDATE, "reference", reference.unit)
-        (failed if isinstance(answer, Failure) else missing)[reference.unit] = (
-            found or "never answered"
-        )
-    return failed, missing
-
-
-def _hits(
-    context: Context,
-    references: tuple[Reference, ...],
-    candidate: Leg,
-    floors: tuple[Leg, ...],
-    failed: dict[str, str],
-    missing: dict[str, str],
-) -> _broken.Hits:
-    kl = per_prompt(candidate, "kl")
-    noise = [per_prompt(f, "kl") for f in floors]
-    floor = np.mean(noise, axis=0) if noise else np.zeros_like(kl)
-    hit = _broken.broken(kl - floor, _decisive(candidate), candidate.lengths())
-    units = [u for u, h in zip(candidate.units, hit, strict=True) if h]
-    base = dict(zip(candidate.units, floor, strict=True))
-    by_unit = {r.unit: r for r in references}
-    again = leg(
-        against(
-            tuple(by_unit[u] for u in units),
-            lambda r: forced_along(context, Arm.CANDIDATE, r, attempt=FRESH),
-        )
-    )
-    over = per_prompt(again, "kl") - np.array([base[u] for u in again.units])
-    twice = _broken.broken(over, _decisive(again), again.lengths())
-    reproduced = [u for u, h in zip(again.units, twice, strict=True) if h]
-    severe = [
-        u
-        for u, kl_over, h in zip(again.units, over, twice, strict=True)
-        if h and kl_over > _broken.SEVERE_KL_NATS
-    ]
-    floor_hits = max(
-        (
-            int(_broken.broken(x - floor, _decisive(f), f.lengths()).sum())
-            for x, f in zip(noise, floors, strict=True)
+        _score_tables.series(
+            candidate,
+            measured.floor[:, kl],
+            measured.candidate[:, kl],
+            margin.limit if margin else None,
         ),
-        default=0,
-    )
-    return _broken.Hits(
-        len(references),
-        tuple(units),
-        tuple(reproduced),
-        tuple(severe),
-        tuple(failed),
-        tuple(missing),
-        floor_hits,
     )
 
 
-def _decisive(one: Leg) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Decisive disagreements a prompt, (units,)."""
-    if not one.units:
-        return np.empty(0)
-    return np.add.reduceat(one.compared.decisive.astype(np.float64), one.starts)
-
-
-def _faults(
-    bucket_of: dict[str, str],
-    candidate: Leg,
-    over: np.ndarray[tuple[int], np.dtype[np.float64]],
-    hits: _broken.Hits,
-    lost: dict[str, str],
-    failed: set[str],
-) -> tuple[UnitFault, ...]:
-    figures = dict(zip(candidate.units, zip(over, _decisive(candidate), strict=True), strict=True))
-    found = []
-    for unit in hits.hits:
-        kl, decisive = figures[unit]
-        again = "again when asked once more" if unit in hits.reproduced else "not when asked again"
-        detail = f"KL {kl:.3g} beyond the floor, {decisive:.0f} decisive disagreements; {again}"
-        found.append(UnitFault(unit, bucket_of[unit], "broken", detail))
-    for unit, why in lost.items():
-        kind = "failed" if unit in failed else "missing"
-        found.append(UnitFault(unit, bucket_of[unit], kind, why))
-    return tuple(found)
-
-
-def _caveats(
-    measured: Measured,
-    floors: tuple[Leg, ...],
-    candidate: Leg,
-    left_out: dict[str, str],
-    single: bool,
-) -> tuple[str, ...]:
+def _caveats(measured: Measured, seen: _Seen, single: bool) -> tuple[str, ...]:
     caveats = []
     if single:
         caveats.append("floor: single: the noise between launches is not known and not counted")
-    elif floors and len(floors) < 5:
-        caveats.append(f"a small floor: {len(floors)} relaunches of the baseline (5 are better)")
+    elif seen.floors and len(seen.floors) < ENOUGH_LAUNCHES:
+        caveats.append(
+            f"a small floor: {len(seen.floors)} relaunches of the baseline "
+            f"({ENOUGH_LAUNCHES} are better)"
+        )
     note = floor_note(measured)
     if note:
         caveats.append(f"SD between the baseline's launches: {note}")
-    floored = int(candidate.compared.floored.sum())
+    floored = int(seen.candidate.compared.floored.sum())
     if floored:
         caveats.append(
             f"{floored} positions where the candidate left no mass outside its list: KL there is "
             "computed with that mass at the tolerance"
         )
-    if left_out:
-        reasons = sorted(set(left_out.values()))
+    open_ends = sum(r.open_end for r in seen.references)
+    if open_ends:
         caveats.append(
-            f"{len(left_out)} prompts are not judged because the baseline itself could not be: "
-            f"{names(tuple(left_out))} ({names(reasons, 2)})"
+            f"the end token of {open_ends} texts is not known: whether the candidate would stop "
+            "there is not judged"
         )
-    if candidate.units:
+    if seen.lost.gaps:
+        caveats.append(gaps_said(seen.lost))
+    if seen.candidate.units:
         caveats.append(
             "KL and TV are lower bounds from the listed tokens: a change of order beyond the "
             "list is not seen"
@@ -245,11 +163,20 @@ def _caveats(
     return tuple(caveats)
 
 
+def gaps_said(lost: Lost) -> str:
+    """The prompts that the baseline's evidence lacks, in one sentence."""
+    reasons = sorted(set(lost.gaps.values()))
+    return (
+        f"{len(lost.gaps)} prompts cannot be judged because the baseline itself could not be: "
+        f"{names(tuple(lost.gaps))} ({names(reasons, 2)})"
+    )
+
+
 def _meaning(checks: tuple[Check, ...]) -> tuple[str, ...]:
-    failing = [c for c in checks if c.judged and c.verdict.value == "FAIL"]
+    failing = [c for c in checks if c.judged and c.verdict is Verdict.FAIL]
     if not failing:
         return ()
-    if any(c.metric == "reference.broken" for c in failing) and len(failing) == 1:
+    if [c.metric for c in failing] == [BROKEN.metric]:
         return ("Most prompts score as before and a few are broken: look at what they share.",)
     return (
         "Given the same tokens, the candidate's next-token distribution is another one: the "

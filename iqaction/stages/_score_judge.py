@@ -9,16 +9,16 @@ import numpy as np
 from iqaction.calls import Arm, Generation, Scored
 from iqaction.observed import Observed
 from iqaction.report import Check, Coverage, StageResult
-from iqaction.stages import _live, _reference_leg, _self_leg
+from iqaction.stages import _live, _reference_leg, _repeatable, _self_leg
 from iqaction.stages._base import Context
-from iqaction.stages._forced import reference_of
-from iqaction.stages._paths import FRESH, SCORE, TRAJECTORY, continuation, generation, scored
+from iqaction.stages._checks import lacks_only_prompts, unproven, verdict_of
+from iqaction.stages._paths import NO_TEXT, SCORE, TRAJECTORY, Kept, generation, scored
 from iqaction.stages._reference_leg import LegResult
+from iqaction.stages._required import references
 from iqaction.stages._self_leg import SelfLeg
 from iqaction.stages._shares import names
-from iqaction.verdict import Verdict, combine
+from iqaction.verdict import Verdict
 
-_REPEAT_NATS = 0.25  # two scorings of one prompt, one at a time, agree within this
 _DECODE_MODE = frozenset({"grammar", "stepwise"})
 
 
@@ -28,124 +28,90 @@ def judge(context: Context) -> StageResult:
     if baseline is None:
         return _capture(context)
     legs = context.spec.names("legs")
-    live = bool(context.spec.text("reference"))
     first: LegResult | None = None
     own: SelfLeg | None = None
-    if live:
+    if context.spec.text("reference"):
         first = _live.judge(context, baseline)
     elif "reference" in legs:
         first = _reference_leg.judge(context, baseline)
     if "self" in legs:
         own = _self_leg.judge(context, baseline)
     checks = (*(first.checks if first else ()), *((own.check,) if own else ()))
-    if baseline_fault := twice_differs(baseline, context):
-        checks = tuple(_capped(c, baseline_fault) for c in checks)
-    coverage = first.coverage if first else _self_coverage(own)
-    judged = [c for c in checks if c.judged]
-    verdict = Verdict.NOT_RUN if coverage.observed == 0 else combine(c.verdict for c in judged)
-    open_ = [c for c in judged if c.verdict is Verdict.UNPROVEN]
+    if doubt := _doubt(context, baseline):
+        checks = tuple(unproven(c, doubt) for c in checks)
+    found = [x for x in (first, own) if x is not None]
+    observed = any(x.coverage.observed for x in found)
     return StageResult(
         SCORE,
-        verdict,
+        verdict_of(checks) if observed else Verdict.NOT_RUN,
         checks,
-        coverage,
+        found[0].coverage if found else Coverage(0, 0),
         required=context.spec.required,
-        faults=(*(first.faults if first else ()), *(own.faults if own else ())),
-        caveats=(*(first.caveats if first else ()), *_caveats(context, baseline, legs)),
+        faults=tuple(f for x in found for f in x.faults),
+        caveats=(
+            *(c for x in found for c in x.caveats),
+            *_caveats(context, baseline, legs),
+        ),
         meaning=_meaning(first, own),
         next_steps=_next_steps(first, own),
         tables=first.tables if first else (),
         series=first.series if first else (),
         look=context.look,
-        more_would_help=verdict is Verdict.UNPROVEN and all(c.more_would_help for c in open_),
+        more_would_help=observed and lacks_only_prompts(checks),
     )
 
 
-def _capped(check: Check, reason: str) -> Check:
-    if not check.judged or check.verdict is Verdict.UNPROVEN:
-        return check
-    return Check(
-        check.metric,
-        check.title,
-        Verdict.UNPROVEN,
-        f"{reason}; {check.reason}",
-        check.estimate,
-        check.limit,
-        check.baseline,
-        check.candidate,
-    )
-
-
-def _self_coverage(own: SelfLeg | None) -> Coverage:
-    if own is None or own.check.estimate is None:
-        return Coverage(0, 0)
-    lost = [f for f in own.faults if f.kind in {"failed", "missing"}]
-    n = own.check.estimate.n_units
-    return Coverage(
-        n,
-        n - len(lost),
-        tuple(f.unit for f in lost if f.kind == "failed"),
-        tuple(f.unit for f in lost if f.kind == "missing"),
-    )
+def _doubt(context: Context, baseline: Observed) -> str:
+    """Why nothing can be concluded from this baseline at all, or ""."""
+    broken = _self_leg.reference_is_broken(_self_leg.of_baseline(baseline, context.units))
+    return broken or _repeatable.differs(baseline) or _repeatable.unchecked(baseline)
 
 
 def _capture(context: Context) -> StageResult:
     """What the reference says of itself: a faulty one is refused before anything rests on it."""
     seen = Observed(context.plan, context.prompts, context.seen, context.engines)
     units = context.units
-    kept = context.observed(SCORE)
-    unforced = [
-        u.id for u in units if not isinstance(scored(kept, Arm.BASELINE, "self", u.id), Scored)
-    ]
-    ready = [u.id for u in units if not isinstance(reference_of(seen, u.id), str)]
-    left_out = tuple(u.id for u in units if u.id not in set(ready))
+    ready, gaps = _comparable(context, seen)
     own = _self_leg.of_baseline(seen, units)
-    fault = _self_leg.reference_is_broken(own) or twice_differs(seen, context)
-    launches = sorted({t.launch for t in kept if t.arm is Arm.REPEAT})
+    fault = _self_leg.reference_is_broken(own) or _repeatable.differs(seen)
+    launches = {t.launch for t in context.observed(SCORE) if t.arm is Arm.REPEAT}
     if fault:
         verdict, reason = Verdict.FAIL, f"this reference is refused: {fault}"
     else:
         verdict = Verdict.UNPROVEN
         reason = (
-            f"{len(ready)} of {len(units)} prompts can be forced; {len(own)} checked against "
-            f"their own decoding; {len(launches)} relaunches observed"
+            f"{len(ready)} of {len(units)} prompts can be compared with; {len(own)} checked "
+            f"against their own decoding; {len(launches)} relaunches observed"
         )
     caveats = []
-    if left_out:
-        caveats.append(f"{len(left_out)} prompts cannot be forced: {names(left_out)}")
-    if "self" in context.spec.names("legs") and unforced:
-        caveats.append(f"{len(unforced)} prompts have no self leg: {names(unforced)}")
+    if gaps:
+        reasons = names(sorted(set(gaps.values())), 2)
+        caveats.append(
+            f"{len(gaps)} prompts will be left out of comparisons: {names(tuple(gaps))} ({reasons})"
+        )
+    if unchecked := _repeatable.unchecked(seen):
+        caveats.append(unchecked)
     return StageResult(
         SCORE,
         verdict if ready else Verdict.NOT_RUN,
         (Check("score.capture", "reference scores", verdict, reason),),
-        Coverage(len(units), len(ready), left_out=left_out),
+        Coverage(len(units), len(ready), left_out=tuple(gaps)),
         required=context.spec.required,
         caveats=tuple(caveats),
         look=context.look,
     )
 
 
-def twice_differs(baseline: Observed, context: Context) -> str:
-    """Why the baseline's scoring cannot be trusted, or "": one prompt scored twice must agree."""
-    kept = baseline.seen.get(SCORE, {})
-    for tag, observation in kept.items():
-        if (tag.arm, tag.leg, tag.attempt) != (Arm.BASELINE, "self", FRESH):
-            continue
-        first = scored(kept, Arm.BASELINE, "self", tag.unit)
-        again = observation.answer
-        if not isinstance(first, Scored) or not isinstance(again, Scored):
-            continue
-        n = min(len(first.rows), len(again.rows))
-        ok = first.rows.usable[:n] & again.rows.usable[:n]
-        change = np.abs(first.rows.logprob[:n] - again.rows.logprob[:n])[ok]
-        if change.size and float(change.max()) > _REPEAT_NATS:
-            at = int(np.flatnonzero(ok)[change.argmax()])
-            return (
-                f"the reference scored {tag.unit} twice and the two differ by "
-                f"{change.max():.2f} nats at token {at}: its scoring does not repeat itself"
-            )
-    return ""
+def _comparable(context: Context, seen: Observed) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The prompts that a candidate can be compared on, and the others with the reason."""
+    units = [u.id for u in context.units]
+    if not context.spec.text("reference"):
+        found, gaps = references(seen, units)
+        return tuple(r.unit for r in found), gaps
+    kept = context.observed(TRAJECTORY)
+    texts = {u: generation(kept, Arm.BASELINE, u) for u in units}  # all that a live one takes
+    gaps = {u: NO_TEXT for u, t in texts.items() if not isinstance(t, Generation)}
+    return tuple(u for u in units if u not in gaps), gaps
 
 
 def _caveats(context: Context, baseline: Observed, legs: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,34 +145,32 @@ def _same_to_the_bit(context: Context, baseline: Observed) -> bool:
         return False
     if (ours.dialect, ours.version) == (theirs.dialect, theirs.version):
         return False
-    compared = 0
-    for tag, observation in context.observed(SCORE).items():
-        if (tag.arm, tag.leg, tag.attempt) != (Arm.CANDIDATE, "reference", 0):
-            continue
-        answer = observation.answer
-        before = generation(baseline.seen.get(TRAJECTORY, {}), Arm.BASELINE, tag.unit)
-        if not isinstance(answer, Scored) or not isinstance(before, Generation):
-            continue
-        if before.rows is None or continuation(before) is None:
-            continue
-        n = min(len(before.rows), len(answer.rows))
-        if not np.array_equal(before.rows.logprob[:n], answer.rows.logprob[:n], equal_nan=True):
-            return False
-        compared += 1
-    return compared > 0
+    kept, before = context.observed(SCORE), baseline.seen.get(SCORE, {})
+    pairs = [
+        (now, _forced_before(before, baseline.launches, unit))
+        for unit in (p.id for p in context.units)
+        if isinstance(now := scored(kept, Arm.CANDIDATE, "reference", unit), Scored)
+    ]
+    compared = [(a.rows.logprob, b.rows.logprob) for a, b in pairs if b is not None]
+    return bool(compared) and all(np.array_equal(a, b, equal_nan=True) for a, b in compared)
 
 
-def _verdict_of(leg: LegResult | SelfLeg | None) -> Verdict | None:
-    if leg is None:
-        return None
-    if isinstance(leg, SelfLeg):
-        return leg.check.verdict
-    return combine(c.verdict for c in leg.checks if c.judged)
+def _forced_before(kept: Kept, launches: tuple[int, ...], unit: str) -> Scored | None:
+    """The same tokens forced through the baseline: by itself, else by its first relaunch."""
+    found = (
+        scored(kept, Arm.BASELINE, "self", unit),
+        *(scored(kept, Arm.REPEAT, "reference", unit, n) for n in launches[:1]),
+    )
+    return next((x for x in found if isinstance(x, Scored)), None)
+
+
+def _verdict_of(leg: LegResult | None) -> Verdict | None:
+    return None if leg is None else verdict_of(leg.checks)
 
 
 def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
     said = list(first.meaning) if first else []
-    if own is not None and own.hits:
+    if own is not None and own.meaning:
         if _verdict_of(first) is Verdict.PASS:
             said.append(
                 "Forced scoring agrees with the baseline and decoding does not: the fault is in "
@@ -218,7 +182,7 @@ def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
 
 def _next_steps(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
     steps = []
-    if own is not None and own.hits and _verdict_of(first) is not Verdict.FAIL:
+    if own is not None and own.meaning and _verdict_of(first) is not Verdict.FAIL:
         steps.append(
             "run once without the KV-cache, speculative-decoding or CUDA-graph setting that "
             "changed, and at concurrency 1, to see which of them it is"

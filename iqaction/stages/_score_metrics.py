@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,59 @@ class Measured:
     required: int
     prefix: str  # "reference" or "live"
     title: str  # "reference leg"
-    why_not: str = ""  # a reason that keeps every metric from PASS
+    why_not: str = ""  # a reason that keeps every metric from PASS and FAIL
+
+
+class Asked(NamedTuple):
+    """What a leg wants measured.
+
+    ``relaunches`` is how often the baseline was launched again; ``single`` True where the plan
+    goes without them.
+    """
+
+    metrics: tuple[str, ...]
+    required: int
+    prefix: str
+    title: str
+    relaunches: int
+    single: bool
+
+
+def measure(candidate: Leg, launches: tuple[Leg, ...], asked: Asked) -> Measured:
+    """Both arms' figures; ``launches`` are the baseline's legs over the candidate's prompts.
+
+    Without any launch the floor is the reference against itself, which differs in nothing.
+    """
+    now = np.stack([per_prompt(candidate, m) for m in asked.metrics], axis=1)
+    means = None
+    if launches:
+        each = np.array([[per_prompt(f, m) for m in asked.metrics] for f in launches])
+        floor = each.mean(axis=0).T
+        if len(launches) > 1 and candidate.units and not asked.single:
+            means = each.mean(axis=2)
+    else:
+        floor = np.zeros_like(now)
+        floor[:, asked.metrics.index("nll")] = candidate.mean(candidate.compared.nll_ref)
+    return Measured(
+        asked.metrics,
+        now,
+        floor,
+        means,
+        asked.required,
+        asked.prefix,
+        asked.title,
+        "" if asked.single else _too_few(asked.relaunches),
+    )
+
+
+def _too_few(relaunches: int) -> str:
+    if relaunches >= FEWEST_LAUNCHES:
+        return ""
+    return (
+        f"the baseline was launched again {relaunches} times and at least {FEWEST_LAUNCHES} "
+        "relaunches are needed to know the noise between launches (`floor: single` in the plan "
+        "goes without)"
+    )
 
 
 def check_metrics(plan: Plan, spec: StageSpec, measured: Measured) -> list[Check]:
@@ -168,12 +221,13 @@ def _decide(
 ) -> tuple[Verdict, str, str, bool]:
     n, lost = result.n, measured.required - result.n
     worse = f"worse by {result.mean:.4g} over {n} prompts"
+    if measured.why_not:
+        said = f"{measured.why_not}; {worse}" if n else measured.why_not
+        return Verdict.UNPROVEN, said, "", False
     if n >= FEWEST_TO_FAIL and p < level:
         return Verdict.FAIL, f"{worse}, margin {limit:g}: beyond it (p = {p:.2g})", "", False
     if lost:
         return Verdict.UNPROVEN, f"{lost} of {measured.required} prompts have no answer", "", False
-    if measured.why_not:
-        return Verdict.UNPROVEN, measured.why_not, "", False
     if n < min_units:
         said = f"fewer than {min_units} prompts cannot PASS ({n} judged)"
         return Verdict.UNPROVEN, said, f"{min_units - n} more prompts are needed at least", True
@@ -195,7 +249,7 @@ def _power(result: Judged, limit: float) -> tuple[str, bool]:
         return BEYOND, False
     sd = result.se * math.sqrt(result.n)
     needed = prompts_needed(sd, limit, result.mean)
-    if result.launches and result.tau > 0 and result.t_upper <= limit:
+    if result.launches and max(result.t_upper, result.bootstrap_upper) <= limit:
         return (
             f"the baseline's launches differ by {result.tau:.3g}: more relaunches of the baseline "
             "would decide it, more prompts would not"

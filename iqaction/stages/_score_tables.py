@@ -90,7 +90,9 @@ def _by(leg: Leg, floors: tuple[Leg, ...], title: str, head: str, label: _Label)
     labels = label(leg)
     floor_labels = [label(f) for f in floors]
     rows = []
-    for name in sorted(set(labels.tolist()), key=lambda n: (len(n), n) if head != "bucket" else n):
+    present = set(labels.tolist())
+    ordered = [n for n in POSITION_BUCKETS if n in present]
+    for name in (*ordered, *sorted(present - set(ordered))):
         now = _figures([leg], [labels == name])
         before = _figures(list(floors), [x == name for x in floor_labels])
         rows.append((name, float((labels == name).sum()), *_interleave(now, before)))

@@ -7,7 +7,7 @@ compares an engine with itself, so it is judged on extremes: *decode faults*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from iqaction.calls import Arm, Failure, Generation, Scored
 from iqaction.observed import Observed, Seen
 from iqaction.prompts import Prompt
-from iqaction.report import Check, UnitFault
+from iqaction.report import Check, Coverage, UnitFault
 from iqaction.rows import Match, Rows
 from iqaction.stages import _broken
 from iqaction.stages._base import Context
+from iqaction.stages._checks import unproven
 from iqaction.stages._forced import all_usable
+from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import (
     FRESH,
     SCORE,
@@ -35,7 +37,7 @@ from iqaction.verdict import Verdict
 FAULT_NATS = 0.5
 BELOW_ARGMAX_NATS = 0.25
 _BROKEN_REFERENCE = 0.05  # share of the reference's own prompts with faults that refuses it
-METRIC, TITLE = "self.faults", "self leg: decode faults"
+FAULTS = _broken.What("self.faults", "self leg: decode faults", "with a decode fault")
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,12 @@ def reference_is_broken(baseline: list[Compared]) -> str:
     return ""
 
 
+def was_captured(baseline: Observed) -> bool:
+    """True where the baseline's plan asked for a self leg of its own."""
+    spec = baseline.plan.stage(SCORE)
+    return spec is not None and "self" in spec.names("legs")
+
+
 def of_baseline(baseline: Observed, units: tuple[Prompt, ...]) -> list[Compared]:
     """The reference's own self leg, as far as it was observed."""
     found = (compare(baseline.seen, Arm.BASELINE, u.id) for u in units)
@@ -127,88 +135,79 @@ class SelfLeg:
     """The leg's check, its faults by prompt, and sentences about what they mean."""
 
     check: Check
+    coverage: Coverage
     faults: tuple[UnitFault, ...]
     meaning: str
     hits: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
 
 
 def judge(context: Context, baseline: Observed) -> SelfLeg:
     """Bound the share of prompts with a decode fault."""
     theirs = of_baseline(baseline, context.units)
     limit = limit_of(theirs)
-    broken = reference_is_broken(theirs)
-    ours, failed, missing = _collect(context, baseline)
+    ours, lost = _collect(context, baseline)
     found = {c.unit: c.faults(limit) for c in ours if c.faults(limit).size}
     again = {u: compare(context.seen, Arm.CANDIDATE, u, attempt=FRESH) for u in found}
-    reproduced = tuple(
-        u for u, c in again.items() if isinstance(c, Compared) and c.faults(limit).size
-    )
     hits = _broken.Hits(
-        len(ours) + len(failed) + len(missing),
-        tuple(found),
-        reproduced,
-        failed=tuple(failed),
-        missing=tuple(missing),
+        {c.unit: _detail(c, found[c.unit]) for c in ours if c.unit in found},
+        tuple(u for u, c in again.items() if isinstance(c, Compared) and c.faults(limit).size),
         floor_hits=sum(1 for c in theirs if c.faults(limit).size),
     )
-    check = _broken.check(context.plan, hits, METRIC, TITLE, "with a decode fault")
-    if broken:
-        check = _unproven(check, broken)
-    elif not theirs:
-        check = _unproven(
+    check = _broken.check(context.plan, hits, lost, len(context.units), FAULTS)
+    coverage = lost.coverage(len(ours))
+    if not was_captured(baseline):
+        lost = replace(lost, gaps={})  # one sentence says it for all prompts
+        check = unproven(
             check, "the baseline was captured without a self leg: its noise is not known"
         )
-    faults = [_fault(context, c, found[c.unit]) for c in ours if c.unit in found]
-    faults += [
-        UnitFault(u, context.prompts[u].bucket, kind, why)
-        for kind, group in (("failed", failed), ("missing", missing))
-        for u, why in group.items()
-    ]
-    return SelfLeg(check, tuple(faults), _meaning(ours, found), tuple(found))
+    return SelfLeg(
+        check,
+        coverage,
+        (*hits.faults(context.prompts, "decode fault"), *lost.faults(context.prompts)),
+        "" if check.verdict is Verdict.PASS else _meaning(ours, found),
+        tuple(found),
+        _caveats(limit),
+    )
 
 
-def _collect(
-    context: Context, baseline: Observed
-) -> tuple[list[Compared], dict[str, str], dict[str, str]]:
+def _caveats(limit: float) -> tuple[str, ...]:
+    if limit <= FAULT_NATS:
+        return ()
+    return (
+        f"the baseline's own decoding and scoring differ by up to {limit / 2:.2f} nats: only "
+        f"differences beyond {limit:.2f} nats count as decode faults",
+    )
+
+
+def _collect(context: Context, baseline: Observed) -> tuple[list[Compared], Lost]:
     ours: list[Compared] = []
     failed: dict[str, str] = {}
     missing: dict[str, str] = {}
+    gaps: dict[str, str] = {}
+    kept = context.observed(SCORE)
     for prompt in context.units:
-        if not isinstance(compare(baseline.seen, Arm.BASELINE, prompt.id), Compared):
-            continue  # not required: the baseline itself could not be judged there
+        before = compare(baseline.seen, Arm.BASELINE, prompt.id)
+        if not isinstance(before, Compared):
+            gaps[prompt.id] = f"baseline: {before or NEVER}"
+            continue
         one = compare(context.seen, Arm.CANDIDATE, prompt.id)
         if isinstance(one, Compared):
             ours.append(one)
-        elif one is None:
-            missing[prompt.id] = "never answered"
-        elif isinstance(scored(context.observed(SCORE), Arm.CANDIDATE, "self", prompt.id), Failure):
-            failed[prompt.id] = one
+        elif isinstance(scored(kept, Arm.CANDIDATE, "self", prompt.id), Failure):
+            failed[prompt.id] = str(one)
         else:
-            missing[prompt.id] = one
-    return ours, failed, missing
+            missing[prompt.id] = one or NEVER
+    return ours, Lost(failed, missing, gaps)
 
 
-def _unproven(check: Check, reason: str) -> Check:
-    return Check(
-        check.metric,
-        check.title,
-        Verdict.UNPROVEN,
-        f"{reason}; {check.reason}",
-        check.estimate,
-        check.limit,
-        check.baseline,
-        check.candidate,
-    )
-
-
-def _fault(context: Context, compared: Compared, positions: NDArray[np.int64]) -> UnitFault:
+def _detail(compared: Compared, positions: NDArray[np.int64]) -> str:
     first = int(positions[0])
-    detail = (
+    return (
         f"{positions.size} of {compared.change.size} tokens, first at {first}: decoding and "
         f"scoring differ by {compared.change[first]:.2f} nats, {compared.below[first]:.2f} below "
         "the argmax"
     )
-    return UnitFault(compared.unit, context.prompts[compared.unit].bucket, "decode fault", detail)
 
 
 def _meaning(ours: list[Compared], found: dict[str, NDArray[np.int64]]) -> str:

@@ -8,6 +8,7 @@ nat, and *real* beyond that; only real ones count against the candidate.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iqaction.calls import Arm, Failure, Generation, Scored, Tag
@@ -15,19 +16,20 @@ from iqaction.observed import Observed
 from iqaction.prompts import Prompt
 from iqaction.report import Check, Coverage, Divergence, StageResult, UnitFault
 from iqaction.rows import Rows
-from iqaction.stages import _guard
+from iqaction.stages import _guard, _template
 from iqaction.stages._base import Context
+from iqaction.stages._checks import lacks_only_prompts, verdict_of
 from iqaction.stages._divergence import REAL_NATS, TIE_NATS, by_weight, find, top_two_change
 from iqaction.stages._levels import WORST_SHARE, alpha
+from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import (
     FRESH,
+    NO_TEXT,
     SCORE,
     TRAJECTORY,
-    PromptIds,
     best,
-    first_difference,
     generation,
-    prompt_ids,
+    own,
     scored,
     with_end,
 )
@@ -38,7 +40,7 @@ from iqaction.stats.proportions import (
     clopper_pearson_upper,
     mcnemar_exact,
 )
-from iqaction.verdict import Verdict, combine
+from iqaction.verdict import Verdict
 
 _GUARD_P = 0.01  # and only twice: the second time on fresh texts
 
@@ -56,36 +58,29 @@ def judge(context: Context) -> StageResult:
     """The stage's result for the context's look; see the module's docstring for the rules."""
     if context.baseline is None:
         return _capture(context)
-    pairs, faults, coverage = _pairs(context, context.baseline)
+    pairs, lost = _pairs(context, context.baseline)
     rows = {p.prompt.id: _reference_rows(context.baseline, p.prompt.id, p.baseline) for p in pairs}
     floor = _floor_change(context.baseline, rows)
     tie_limit = TIE_NATS if floor is None else min(REAL_NATS, max(TIE_NATS, 1.5 * floor))
-    divergences = _divergences(context.baseline, pairs, rows, tie_limit)
-    template, differing = _template_check(context, context.baseline, pairs)
-    fresh, _, _ = _pairs(context, context.baseline, attempts=(FRESH,))
-    checks = [
-        _divergence_check(context, coverage, divergences),
+    divergences = _divergences(pairs, rows, tie_limit)
+    template, differing = _template.check(context, context.baseline, [p.prompt for p in pairs])
+    fresh, _ = _pairs(context, context.baseline, attempts=(FRESH,))
+    checks = (
+        _divergence_check(context, lost, divergences),
         template,
-        _guard_check(context, pairs, fresh),
-    ]
-    if coverage.observed == 0:
-        verdict = Verdict.NOT_RUN
-    else:
-        verdict = combine(c.verdict for c in checks if c.judged)
-    more = verdict is Verdict.UNPROVEN and all(
-        c.more_would_help for c in checks if c.judged and c.verdict is Verdict.UNPROVEN
+        _guard_check(pairs, fresh),
     )
     return StageResult(
         TRAJECTORY,
-        verdict,
-        tuple(checks),
-        coverage,
+        verdict_of(checks) if pairs else Verdict.NOT_RUN,
+        checks,
+        lost.coverage(len(pairs)),
         required=context.spec.required,
         divergences=tuple(divergences),
-        faults=(*faults, *differing),
-        caveats=_caveats(context, pairs, floor, tie_limit),
+        faults=(*lost.faults(context.prompts), *differing),
+        caveats=_caveats(pairs, floor, tie_limit),
         look=context.look,
-        more_would_help=more,
+        more_would_help=bool(pairs) and lacks_only_prompts(checks),
     )
 
 
@@ -93,7 +88,7 @@ def guard_is_raised(context: Context) -> bool:
     """True where a degeneration sign differs from the baseline's at p < .01 (first texts)."""
     if context.baseline is None:
         return False
-    pairs, _, _ = _pairs(context, context.baseline)
+    pairs, _ = _pairs(context, context.baseline)
     return any(p < _GUARD_P for _, p, _ in _guard_counts(pairs))
 
 
@@ -131,37 +126,43 @@ def _text(answer: Generation | Failure | None) -> str:
     return answer.reasoning + answer.text if isinstance(answer, Generation) else ""
 
 
+def without_text(baseline: Observed, units: Iterable[str]) -> dict[str, str]:
+    """The prompts that the baseline has no text for, with the reason; an empty text is none."""
+    kept = baseline.seen.get(TRAJECTORY, {})
+    texts = {u: generation(kept, Arm.BASELINE, u) for u in units}
+    return {u: f"baseline: {NO_TEXT}" for u, text in texts.items() if not _text(text)}
+
+
 def _pairs(
     context: Context, baseline: Observed, attempts: tuple[int, ...] = (0, 1)
-) -> tuple[list[_Pair], list[UnitFault], Coverage]:
+) -> tuple[list[_Pair], Lost]:
     kept, theirs = context.observed(TRAJECTORY), baseline.seen.get(TRAJECTORY, {})
-    pairs, faults = [], []
-    failed, missing, left_out = [], [], []
-    required = 0
+    pairs: list[_Pair] = []
+    failed: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    gaps = without_text(baseline, (p.id for p in context.units))
     for prompt in context.units:
         before = generation(theirs, Arm.BASELINE, prompt.id)
-        if not isinstance(before, Generation) or not _text(before):
-            left_out.append(prompt.id)
+        if prompt.id in gaps or not isinstance(before, Generation):
             continue
-        required += 1
         now = best(kept, Tag(Arm.CANDIDATE, TRAJECTORY, prompt.id), attempts)
         if isinstance(now, Generation):
             pairs.append(_Pair(prompt, before, now))
         elif isinstance(now, Failure):
-            failed.append(prompt.id)
-            faults.append(UnitFault(prompt.id, prompt.bucket, "failed", now.message))
+            failed[prompt.id] = now.message
         else:
-            missing.append(prompt.id)
-            faults.append(UnitFault(prompt.id, prompt.bucket, "missing", "never answered"))
-    coverage = Coverage(required, len(pairs), tuple(failed), tuple(missing), tuple(left_out))
-    return pairs, faults, coverage
+            missing[prompt.id] = NEVER
+    return pairs, Lost(failed, missing, gaps)
 
 
 def _reference_rows(baseline: Observed, unit: str, answer: Generation) -> Rows | None:
     """The reference's rows along its own path, the end token's row included where one is known."""
+    text = own(baseline.seen.get(TRAJECTORY, {}), Arm.BASELINE, unit)
+    if isinstance(text, str):
+        return answer.rows
     kept = baseline.seen.get(SCORE, {})
     return with_end(
-        answer,
+        text,
         [
             scored(kept, Arm.BASELINE, "self", unit),
             *(scored(kept, Arm.REPEAT, "reference", unit, n) for n in baseline.launches),
@@ -170,7 +171,7 @@ def _reference_rows(baseline: Observed, unit: str, answer: Generation) -> Rows |
 
 
 def _divergences(
-    baseline: Observed, pairs: list[_Pair], rows: dict[str, Rows | None], tie_limit: float
+    pairs: list[_Pair], rows: dict[str, Rows | None], tie_limit: float
 ) -> list[Divergence]:
     found = (find(p.prompt, p.baseline, p.candidate, rows[p.prompt.id], tie_limit) for p in pairs)
     return sorted((d for d in found if d is not None), key=by_weight)
@@ -179,41 +180,36 @@ def _divergences(
 def _floor_change(baseline: Observed, rows: dict[str, Rows | None]) -> float | None:
     kept = baseline.seen.get(SCORE, {})
     changes = []
-    for unit, own in rows.items():
-        if own is None:
+    for unit, first in rows.items():
+        if first is None:
             continue
         again = [scored(kept, Arm.REPEAT, "reference", unit, n) for n in baseline.launches]
-        change = top_two_change(own, [s for s in again if isinstance(s, Scored)])
+        change = top_two_change(first, [s for s in again if isinstance(s, Scored)])
         if change is not None:
             changes.append(change)
     return max(changes, default=None)
 
 
-def _divergence_check(context: Context, coverage: Coverage, divergences: list[Divergence]) -> Check:
-    n, kinds = coverage.required, Counter(d.kind for d in divergences)
-    real, unknown = kinds["real"], kinds["unknown"]
-    lost = len(coverage.failed)
+def _divergence_check(context: Context, lost: Lost, divergences: list[Divergence]) -> Check:
+    n, kinds = len(context.units), Counter(d.kind for d in divergences)
+    real, open_ = kinds["real"], kinds["unknown"] + len(lost.failed)
     confidence = 1 - alpha(context.plan, 0.05)
-    upper = clopper_pearson_upper(real + unknown + lost, n, confidence)
+    upper = clopper_pearson_upper(real + open_, n, confidence)
     lower = clopper_pearson_lower(real, n, 1 - alpha(context.plan))
-    said = f"{real} of {n} texts really diverge"
-    if unknown:
-        said += f", {unknown} differ in a way that cannot be weighed"
-    if lost:
-        said += f", {lost} have no answer (counted as diverging)"
+    said = _real_said(real, n, kinds["unknown"], len(lost.failed))
     bound = f"at most {upper:.1%} with {confidence:.1%} confidence"
     power, more = "", False
-    if coverage.missing:
-        verdict = Verdict.UNPROVEN
-        reason = f"{len(coverage.missing)} of {n} prompts were never answered; {said}"
-    elif n and upper <= WORST_SHARE:
-        verdict, reason = Verdict.PASS, f"{said}: {bound}"
-    elif lower > WORST_SHARE:
+    if lower > WORST_SHARE:
         verdict = Verdict.FAIL
         reason = f"{said}: at least {lower:.1%}, and {WORST_SHARE:.0%} are allowed"
+    elif lost.unknown:
+        verdict = Verdict.UNPROVEN
+        reason = f"{len(lost.unknown)} of {n} prompts cannot be compared; {said}"
+    elif n and upper <= WORST_SHARE:
+        verdict, reason = Verdict.PASS, f"{said}: {bound}"
     else:
         verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}, and {WORST_SHARE:.0%} are allowed"
-        if unknown or lost:
+        if open_:
             power = "answers are missing or cannot be weighed: more prompts will not decide it"
         else:
             power, more = share_power(real, n, confidence)
@@ -232,51 +228,13 @@ def _divergence_check(context: Context, coverage: Coverage, divergences: list[Di
     )
 
 
-def _template_check(
-    context: Context, baseline: Observed, pairs: list[_Pair]
-) -> tuple[Check, list[UnitFault]]:
-    """Forced requests bypass the chat template, so the ids of our own chats must be the same."""
-    kept, theirs = context.observed(TRAJECTORY), baseline.seen.get(TRAJECTORY, {})
-    differing, untold = [], []
-    for pair in pairs:
-        unit = pair.prompt.id
-        a, b = prompt_ids(theirs, Arm.BASELINE, unit), prompt_ids(kept, Arm.CANDIDATE, unit)
-        said = _template_difference(a, b)
-        if said is None:
-            untold.append(unit)
-        elif said:
-            differing.append(UnitFault(unit, pair.prompt.bucket, "template", said))
-    if differing:
-        verdict = Verdict.UNPROVEN
-        reason = (
-            f"{len(differing)} of {len(pairs)} prompts reach the model as other tokens than in "
-            f"the baseline ({differing[0].unit}: {differing[0].detail}): another chat template, "
-            "system prompt or tokenizer, so that the outputs answer other questions"
-        )
-    elif untold or not pairs:
-        verdict = Verdict.UNPROVEN
-        reason = (
-            f"{len(untold)} of {len(pairs)} prompts: neither prompt token ids nor counts of both "
-            "arms are known, so that a changed chat template would not be seen"
-        )
-    else:
-        verdict, reason = Verdict.PASS, f"all {len(pairs)} prompts reach the model as before"
-    return Check("trajectory.template", "chat template", verdict, reason), differing
-
-
-def _template_difference(a: PromptIds, b: PromptIds) -> str | None:
-    """What differs in plain words; "" where nothing; None where nothing could be compared."""
-    compared = False
-    if a.count is not None and b.count is not None:
-        compared = True
-        if a.count != b.count:
-            return f"{a.count} prompt tokens before, {b.count} now"
-    if a.ids is not None and b.ids is not None:
-        compared = True
-        at = first_difference(a.ids, b.ids)
-        if at is not None:
-            return f"prompt token {at} differs ({len(a.ids)} ids before, {len(b.ids)} now)"
-    return "" if compared else None
+def _real_said(real: int, n: int, unknown: int, failed: int) -> str:
+    said = f"{real} of {n} texts really diverge"
+    if unknown:
+        said += f", {unknown} differ in a way that cannot be weighed"
+    if failed:
+        said += f", {failed} have no answer (counted as diverging)"
+    return said
 
 
 def _guard_counts(pairs: list[_Pair]) -> list[tuple[str, float, str]]:
@@ -307,7 +265,7 @@ def _guard_counts(pairs: list[_Pair]) -> list[tuple[str, float, str]]:
     ]
 
 
-def _guard_check(context: Context, pairs: list[_Pair], fresh: list[_Pair]) -> Check:
+def _guard_check(pairs: list[_Pair], fresh: list[_Pair]) -> Check:
     first = {name: (p, said) for name, p, said in _guard_counts(pairs)}
     second = {name: p for name, p, _ in _guard_counts(fresh)}
     raised = [n for n, (p, _) in first.items() if p < _GUARD_P]
@@ -327,9 +285,7 @@ def _guard_check(context: Context, pairs: list[_Pair], fresh: list[_Pair]) -> Ch
     return Check("trajectory.guard", title, Verdict.PASS, reason)
 
 
-def _caveats(
-    context: Context, pairs: list[_Pair], floor: float | None, tie_limit: float
-) -> tuple[str, ...]:
+def _caveats(pairs: list[_Pair], floor: float | None, tie_limit: float) -> tuple[str, ...]:
     caveats = []
     if floor is None:
         caveats.append(f"no A/A floor for ties: gaps up to {tie_limit} nats count as ties")

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iqaction.calls import Arm, Capability
+from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult
 from iqaction.stages import _live, _score_ask, _score_judge
 from iqaction.stages._base import Asking, Context, Param
 from iqaction.stages._paths import TRAJECTORY
+from iqaction.stages._required import references
 
 PARAMS = (
     Param(
@@ -61,8 +63,9 @@ class Score:
             return "`trajectory` must come before `score`"
         if not spec.names("legs"):
             return "`legs` is empty: name at least `reference`"
-        if trajectory.params.get("top_logprobs") == 0:
-            return "`trajectory` has top_logprobs 0, and `score` needs lists to compare (20)"
+        listed = trajectory.params.get("top_logprobs")
+        if isinstance(listed, int) and listed < 2:
+            return f"`trajectory` has top_logprobs {listed}, and `score` compares lists (20)"
         return ""
 
     def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
@@ -74,6 +77,11 @@ class Score:
             Arm.REPEAT: not live,
         }
         return frozenset({Capability.FORCE}) if forces[arm] else frozenset()
+
+    def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
+        if spec.text("reference"):
+            return {}  # what the live reference makes of the baseline's texts is not yet known
+        return references(baseline, baseline.plan.prompt_ids)[1]
 
     def ask(self, context: Context) -> Asking:
         if context.baseline is None:

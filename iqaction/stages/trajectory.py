@@ -20,12 +20,13 @@ from iqaction.calls import (
     Tag,
     Tokenize,
 )
+from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt, max_tokens, merge_kwargs
 from iqaction.report import StageResult
 from iqaction.stages._base import Asking, Context, Param, Round
 from iqaction.stages._paths import FRESH, TRAJECTORY
-from iqaction.stages._trajectory_judge import guard_is_raised, judge
+from iqaction.stages._trajectory_judge import guard_is_raised, judge, without_text
 
 _ALONE = 3  # how many first requests may be spent alone on finding the log-probability cap
 
@@ -52,6 +53,9 @@ class Trajectory:
     def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
         asked = arm is not Arm.REFERENCE
         return frozenset({Capability.CHAT}) if asked else frozenset()
+
+    def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
+        return without_text(baseline, baseline.plan.prompt_ids)
 
     def ask(self, context: Context) -> Asking:
         """The texts, then prompt ids where the answers lacked them, then failures once more."""

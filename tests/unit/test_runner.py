@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
@@ -127,6 +127,17 @@ def test_observe__nothing_asked_twice() -> None:
     assert again.calls == []
 
 
+def interrupted_at(number: int) -> Callable[[str, Observation], None]:
+    """A journal that is interrupted while it writes its answer of that number."""
+    landed = count()
+
+    def keep(stage: str, observation: Observation) -> None:
+        if next(landed) == number:
+            raise KeyboardInterrupt
+
+    return keep
+
+
 def test_observe__whole_run_continued_after_every_answer() -> None:
     """Wherever a run stopped, continuing it asks the rest, and ends with the same evidence."""
     world = World(units=4, length=4)
@@ -139,14 +150,10 @@ def test_observe__whole_run_continued_after_every_answer() -> None:
 
     for stop in range(len(whole.calls)):
         kept: runner.Kept = {}
-        first, landed = FakeEngine(world, damage=broken), count()
-
-        def keep(stage: str, observation: Observation, landed: Iterator[int] = landed) -> None:
-            if next(landed) == stop:
-                raise KeyboardInterrupt
-
+        first = {Arm.CANDIDATE: FakeEngine(world, damage=broken)}
+        keep = interrupted_at(stop)
         with pytest.raises(KeyboardInterrupt):
-            drive(plan, world, {Arm.CANDIDATE: first}, kept=kept, baseline=baseline, keep=keep)
+            drive(plan, world, first, kept=kept, baseline=baseline, keep=keep)
         have = {tag for tags in kept.values() for tag in tags}
         second = FakeEngine(world, damage=broken)
         ended = drive(plan, world, {Arm.CANDIDATE: second}, kept=kept, baseline=baseline)
