@@ -71,9 +71,9 @@ def plan(root: str = "", *, limit: float = 0.02, data: bytes | None = None) -> P
 def rows(n: int = 4, k: int = 3, *, seed: int = 0, faulty: int = 0) -> Rows:
     """Rows of ids, the first ``faulty`` of them unusable, the last list shorter by one."""
     rng = np.random.default_rng(seed)
-    top = np.array([rng.permutation(50)[:k] for _ in range(n)], np.int64).reshape(n, k)
+    top = np.array([rng.permutation(50)[:k] for _ in range(n)], np.int32).reshape(n, k)
     values = -np.sort(rng.exponential(2, (n, k)).astype(np.float32), axis=1)
-    chosen = rng.integers(0, 50, n)
+    chosen = rng.integers(0, 50, n, dtype=np.int32)
     logprob = -rng.exponential(1, n).astype(np.float32)
     usable = np.arange(n) >= faulty
     top[~usable], values[~usable], logprob[~usable] = PAD, -np.inf, np.nan

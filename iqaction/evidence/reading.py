@@ -257,9 +257,9 @@ class _Reading:
 
     def _take(self, found: Iterator[journal.Line], name: str, stage: str | None) -> None:
         """Read the lines of file ``name``, which belong to ``stage`` (None: to any)."""
-        broken = 0
+        place, broken = self.tree.place(name), 0
         for line in found:
-            where = f"{self.tree.place(name)}:{line.number}"
+            where = f"{place}:{line.number}"
             if line.torn and stage is None:
                 self.notes.append(f"{where}: torn by a kill and dropped; it is asked again")
                 continue
@@ -280,7 +280,7 @@ class _Reading:
             self.lines.pop((read.stage, read.key), None)
             self.lines[read.stage, read.key] = locate(line, name, sha256, read)
         if broken > _MAX_NAMED:
-            self.problems.append(f"{self.tree.place(name)}: {broken - _MAX_NAMED} more broken")
+            self.problems.append(f"{place}: {broken - _MAX_NAMED} more broken")
 
     def _keep(self, read: Item) -> None:
         match read.body["kind"]:

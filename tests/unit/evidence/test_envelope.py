@@ -186,3 +186,37 @@ def test_observation_from_json__token_ids_are_whole_numbers(ids):
 def test_observation_to_json__answers_of_the_factory_cover_every_kind():
     """The folders that other tests make hold every kind of answer."""
     assert {type(o.answer) for _, o in answers()} == {Generation, Scored, TokenIds, Failure}
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "read"),
+    [
+        (observation_to_json("score", observation("p", TokenIds(())), AT), "tag.launch", 0),
+        (observation_to_json("score", observation("p", TokenIds(())), AT), "attempts", 0),
+        (engine_to_json(Arm.REPEAT, 1, ENGINE, AT), "launch", 1),
+        (concurrency_to_json(Arm.REPEAT, 1, 8, "plan", AT), "value", 2),
+    ],
+)
+def test_from_json__a_whole_float_is_no_count(body, place, read):
+    """JSON Schema calls 1.0 an integer; no writer of ours writes one, and none is read."""
+    readers = (observation_from_json, engine_from_json, concurrency_from_json)
+    forged = stored(body)
+    *outer, last = place.split(".")
+    at = forged[outer[0]] if outer else forged
+    at[last] = float(at[last])
+
+    with pytest.raises(EvidenceError):
+        readers[read](forged)
+
+
+@pytest.mark.parametrize("reader", [observation_from_json, engine_from_json, concurrency_from_json])
+def test_from_json__another_kind_is_refused(reader):
+    """A sound line of another kind is not what was asked for."""
+    bodies = {
+        observation_from_json: engine_to_json(Arm.REPEAT, 1, ENGINE, AT),
+        engine_from_json: concurrency_to_json(Arm.REPEAT, 1, 8, "plan", AT),
+        concurrency_from_json: observation_to_json("score", observation("p", TokenIds(())), AT),
+    }
+
+    with pytest.raises(EvidenceError):
+        reader(bodies[reader])

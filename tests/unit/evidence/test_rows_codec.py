@@ -70,7 +70,7 @@ def test_encode_rows__every_shape(n, k):
 
 def _wide(n: int, k: int) -> Rows:
     values = np.sort(-np.abs(np.random.default_rng(1).normal(size=(n, k))), axis=1)[:, ::-1]
-    top = np.tile(np.arange(k, dtype=np.int64), (n, 1))
+    top = np.tile(np.arange(k, dtype=np.int32), (n, 1))
     values = values.astype(np.float32)
     return Rows(top[:, 0], values[:, 0], top, values, np.ones(n, np.bool_), Match.ID)
 
@@ -82,6 +82,16 @@ def test_encode_rows__ids_take_four_bytes_and_hashes_eight():
     huge = pack([Position(Token("a", -1.0, 2**31))])
 
     assert [encode_rows(r)["keys"] for r in (ids, text, huge)] == ["<i4", "<i8", "<i8"]
+
+
+def test_decode_rows__ids_stay_narrow():
+    """Half of the memory of a list is its keys: ids come back in 32 bits, however they went in."""
+    narrow = rows(3, 2)
+    wide = dataclasses.replace(
+        narrow, chosen=narrow.chosen.astype(np.int64), top=narrow.top.astype(np.int64)
+    )
+
+    assert same(decode_rows(encode_rows(wide)), narrow)
 
 
 def damaged(**changes: object) -> Rows:
