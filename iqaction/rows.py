@@ -17,8 +17,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+Keys = NDArray[np.signedinteger]
+"""Token keys, int64, or int32 where all are vocabulary ids: half of a list's memory is its keys."""
+
 PAD = -1  # a slot of `top` that holds no token
 _POSITIVE_TOLERANCE = 1e-4  # nats: rounding in engines; above it the value is no log-probability
+_NARROW = 2**31  # ids below it need 32 bits
 _CLAMP = -9000.0  # vLLM and others write -9999 or -3.4e38 for "not measured"
 
 
@@ -65,11 +69,11 @@ class Rows:
 
     Attributes
     ----------
-    chosen : int64 (n,)
+    chosen : int32 or int64 (n,)
         Key of the chosen (or forced) token.
     logprob : float32 (n,)
         Its log-probability in nats; NaN where the row is not usable.
-    top : int64 (n, k)
+    top : int32 or int64 (n, k)
         Keys of the listed tokens in descending log-probability, ``PAD`` where there are fewer.
     top_logprob : float32 (n, k)
         Their log-probabilities in nats; ``-inf`` where padded.
@@ -81,9 +85,9 @@ class Rows:
         Number of rows by fault name.
     """
 
-    chosen: NDArray[np.int64]
+    chosen: Keys
     logprob: NDArray[np.float32]
-    top: NDArray[np.int64]
+    top: Keys
     top_logprob: NDArray[np.float32]
     usable: NDArray[np.bool_]
     match: Match
@@ -122,9 +126,11 @@ def pack(positions: Sequence[Position]) -> Rows:
     else:
         match = Match.TEXT
     n, k = len(positions), max((len(p.top) for p in positions), default=0)
-    chosen = np.empty(n, np.int64)
+    narrow = match is Match.ID and all(0 <= (t.id or 0) < _NARROW for t in tokens)
+    width = np.int32 if narrow else np.int64
+    chosen = np.empty(n, width)
     logprob = np.full(n, np.nan, np.float32)
-    top = np.full((n, k), PAD, np.int64)
+    top = np.full((n, k), PAD, width)
     top_logprob = np.full((n, k), -np.inf, np.float32)
     usable = np.zeros(n, np.bool_)
     pieces: dict[int, str] = {}

@@ -64,6 +64,8 @@ def encode_rows(rows: Rows) -> dict[str, JSON]:
 def decode_rows(body: Mapping[str, JSON]) -> Rows:
     """The rows of a body that :func:`encode_rows` could have written.
 
+    Keys that were stored in 32 bits stay in 32 bits.
+
     Raises
     ------
     EvidenceError
@@ -77,7 +79,7 @@ def decode_rows(body: Mapping[str, JSON]) -> Rows:
         match = Match(body.get("match"))
     except ValueError as exc:
         raise EvidenceError("rows: an unknown match", expected="id, bytes or text") from exc
-    width = 4 if keys == _NARROW else 8
+    width, native = (4, np.int32) if keys == _NARROW else (8, np.int64)
     sizes = (n * width, n * 4, n * k * width, n * k * 4, (n + 7) // 8)
     data = memoryview(_inflate(body.get("blob"), sum(sizes)))
     parts, at = [], 0
@@ -88,9 +90,9 @@ def decode_rows(body: Mapping[str, JSON]) -> Rows:
     if usable[n:].any():
         raise EvidenceError("rows: usable marks beyond the last row")
     rows = Rows(
-        _unshuffle(parts[0], width).view(keys).astype(np.int64),
+        _unshuffle(parts[0], width).view(keys).astype(native, copy=False),
         _unshuffle(parts[1], 4).view(_REAL).astype(np.float32, copy=False),
-        _unshuffle(parts[2], width).view(keys).astype(np.int64).reshape(n, k),
+        _unshuffle(parts[2], width).view(keys).astype(native, copy=False).reshape(n, k),
         _unshuffle(parts[3], 4).view(_REAL).astype(np.float32, copy=False).reshape(n, k),
         usable[:n].astype(np.bool_),
         match,

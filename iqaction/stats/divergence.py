@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
+Keys = NDArray[np.signedinteger]  # of tokens; the two sides may be of different widths
 
 POSITION_BUCKETS = ("0-15", "16-63", "64-255", "256+")
 _EDGES = (16, 64, 256)
@@ -32,11 +33,11 @@ class Lists(NamedTuple):
 
     Attributes
     ----------
-    chosen : int64 (n,)
+    chosen : int (n,)
         Key of the chosen (or forced) token, 0 or above.
     logprob : float (n,)
         Its log-probability in nats; NaN where there is none.
-    top : int64 (n, k)
+    top : int (n, k)
         Keys of the listed tokens, distinct within a row, in any order; negative where a slot is
         empty.
     top_logprob : float (n, k)
@@ -45,9 +46,9 @@ class Lists(NamedTuple):
         False where the row's numbers are no measurement.
     """
 
-    chosen: NDArray[np.int64]
+    chosen: Keys
     logprob: Floats
-    top: NDArray[np.int64]
+    top: Keys
     top_logprob: Floats
     usable: NDArray[np.bool_]
 
@@ -98,10 +99,10 @@ class Compared(NamedTuple):
 class _Side(NamedTuple):
     """Some rows of one arm, transposed to (k, rows): sums over k then run along memory."""
 
-    chosen: NDArray[np.int64]  # (rows,)
+    chosen: Keys  # (rows,)
     logprob: NDArray[np.float64]  # (rows,)
     readable: NDArray[np.bool_]  # (rows,): every number is a log-probability
-    top: NDArray[np.int64]  # (k, rows)
+    top: Keys  # (k, rows)
     listed: NDArray[np.bool_]  # (k, rows)
     value: NDArray[np.float64]  # (k, rows), _NOTHING where not listed
 
@@ -253,18 +254,18 @@ def _fill(
     out.delta_p[rows] = np.exp(cand.logprob) - np.exp(ref.logprob)
 
 
-def _favourite(side: _Side) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _favourite(side: _Side) -> tuple[Keys, NDArray[np.float64]]:
     """The most likely token over list and chosen token, and its nats.
 
     Engines do not order their lists alike, so a tie goes to the chosen token (which both arms
     share), else to the smallest key: never to whichever stands first.
     """
     height = side.value.max(axis=0)
-    first = np.where(side.value == height, side.top, np.iinfo(np.int64).max).min(axis=0)
+    first = np.where(side.value == height, side.top, np.iinfo(side.top.dtype).max).min(axis=0)
     return np.where(side.logprob >= height, side.chosen, first), np.maximum(height, side.logprob)
 
 
-def _value_of(token: NDArray[np.int64], side: _Side) -> NDArray[np.float64]:
+def _value_of(token: Keys, side: _Side) -> NDArray[np.float64]:
     """Nats of ``token`` on this side; the smallest listed value where it is not told."""
     told = np.where(side.top == token, side.value, -np.inf).max(axis=0)
     smallest = np.where(side.listed, side.value, np.inf).min(axis=0)
@@ -319,7 +320,7 @@ def _distance(ref: _Side, cand: _Side, tolerance: float) -> _Distance:
     return _Distance(kl, np.minimum(tv, 1), np.minimum(covered, 1), floored, disjoint)
 
 
-def _slots(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.unsignedinteger]:
+def _slots(mine: Keys, theirs: Keys) -> NDArray[np.unsignedinteger]:
     """For each of ``mine`` the row of ``theirs`` with the same key, counted from 1; 0 for none.
 
     Small integers, so that the k comparisons of each slot touch little memory.

@@ -44,7 +44,7 @@ def test_pack__lists_are_sorted_and_padded() -> None:
     assert rows.top.tolist() == [[2, 1], [7, PAD]]
     assert rows.top_logprob.ravel().tolist() == pytest.approx([-0.5, -3.0, -0.1, -math.inf])
     assert rows.usable.all()
-    assert (rows.top.dtype, rows.top_logprob.dtype) == (np.int64, np.float32)
+    assert (rows.top.dtype, rows.top_logprob.dtype) == (np.int32, np.float32)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,17 @@ def test_pack__tokens_that_print_alike_are_ambiguous() -> None:
     twins = Position(Token("a", -1.0), (Token("x", -1.0), Token("x", -2.0)))
 
     assert pack([twins]).faults == {RowFault.AMBIGUOUS.value: 1}
+
+
+@pytest.mark.parametrize(
+    ("ident", "width"), [(2**31 - 1, np.int32), (2**31, np.int64), (-(2**40), np.int64)]
+)
+def test_pack__ids_take_as_many_bits_as_they_need(ident: int, width: type) -> None:
+    """Vocabulary ids are half as wide as hashes; an id that does not fit is not cut."""
+    rows = pack([Position(Token("a", -1.0, ident), (Token("a", -1.0, ident),))])
+
+    assert (rows.chosen.dtype, rows.top.dtype) == (width, width)
+    assert rows.chosen[0] == rows.top[0, 0] == ident
 
 
 def test_pack__a_repeated_id_is_one_token() -> None:

@@ -505,6 +505,23 @@ def test_compare__float32_and_padding():
     assert compare(lists(ref), packed).kl[0] == pytest.approx(one(ref, cand).kl, abs=1e-6)
 
 
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(pairs())
+def test_compare__keys_of_any_width(case):
+    """Keys of 32 bits, on one side or both, give what keys of 64 bits give."""
+
+    def narrow(wide):
+        return wide._replace(chosen=wide.chosen.astype(np.int32), top=wide.top.astype(np.int32))
+
+    p, q, chosen, k_ref, k_cand = case
+    ref, cand = lists(listed(p, k_ref, chosen)), lists(listed(q, k_cand, chosen))
+    wide = compare(ref, cand)
+
+    for sides in ((narrow(ref), narrow(cand)), (ref, narrow(cand)), (narrow(ref), cand)):
+        for expected, actual in zip(wide, compare(*sides), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+
+
 def test_compare__long_lists():
     """Lists of more than 255 tokens match like short ones."""
     rng = np.random.default_rng(1)
