@@ -247,14 +247,12 @@ def _guard_counts(pairs: list[_Pair]) -> list[tuple[str, float, str]]:
     }
     for pair in pairs:
         a, b = _text(pair.baseline), _text(pair.candidate)
+        before, now = _guard.scripts(a), _guard.scripts(b)
         signs = [
             (_guard.loops(b), _guard.loops(a)),
             (pair.candidate.finish_reason == "length", pair.baseline.finish_reason == "length"),
             (_guard.much_shorter(b, a), _guard.much_shorter(a, b)),
-            (
-                bool(_guard.scripts(b) - _guard.scripts(a)),
-                bool(_guard.scripts(a) - _guard.scripts(b)),
-            ),
+            (bool(now - before), bool(before - now)),
         ]
         for count, (candidate, baseline) in zip(counts.values(), signs, strict=True):
             count[0] += candidate and not baseline
