@@ -12,13 +12,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from evidence_factory import generation, observation
+from evidence_factory import generation, observation, report
 
-from iqaction import calls, prompts
+from iqaction import calls, prompts, surfaces
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import record, schema
 from iqaction.evidence.envelope import observation_to_json
 from iqaction.rows import Match
+from iqaction.surfaces import _effects_json
 from iqaction.verdict import Verdict
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -181,3 +182,11 @@ def test_schema_text__is_found_in_an_installed_package(tmp_path):
 
     assert where.startswith(str(tmp_path))
     assert int(size) == sum(len(schema.schema_text(n)) for n in schema.NAMES)
+
+
+def test_validate__effects_of_the_surfaces():
+    """What the surfaces make of a report is what the schema describes."""
+    effects = _effects_json.to_bytes(surfaces.render_all(report()))
+
+    schema.validate("effects", json.loads(effects))
+    assert {e["kind"] for e in json.loads(effects)["effects"]} >= {"upsert_comment", "set_output"}
