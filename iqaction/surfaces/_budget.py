@@ -51,6 +51,7 @@ def steps(start: Limits) -> Iterator[tuple[Limits, str]]:
     cut: list[str] = []
     now = start
     smaller: tuple[tuple[str, dict[str, int]], ...] = (
+        ("fewer divergences", {"divergences": 200, "ties": 40}),
         ("fewer divergences", {"divergences": 40, "ties": 5}),
         ("fewer divergences", {"divergences": 10, "ties": 0}),
         ("short tables", {"rows": 12}),
@@ -85,12 +86,19 @@ def fit(
     Where even the smallest is too long (thousands of stages), it is cut after a line and
     ``closers(text)`` is added, which closes what the cut left open.
     """
-    text = ""
-    for limits, cut in steps(start):
-        text = render(limits, cut)
-        if size(text) <= budget:
-            return text
-    return _cut(text, size, budget, closers)
+    every = list(steps(start))
+    text = render(*every[0])
+    if size(text) <= budget:
+        return text
+    low, high = 1, len(every) - 1  # sizes fall from step to step: halve instead of trying all
+    while low < high:
+        middle = (low + high) // 2
+        if size(render(*every[middle])) <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    text = render(*every[low])
+    return text if size(text) <= budget else _cut(text, size, budget, closers)
 
 
 def _cut(text: str, size: Callable[[str], int], budget: int, closers: Callable[[str], str]) -> str:

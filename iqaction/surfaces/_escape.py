@@ -25,7 +25,6 @@ from iqaction.calls import JSON
 
 NOTHING = "(nothing)"
 _SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "\\r"}
-_KEPT = {"\u3000"}  # the wide space of Chinese and Japanese text: blank by right
 _MARKS = 6  # combining marks in a row; more is no writing system, but paints over other lines
 
 # Code points that print as nothing and that `str.isprintable` lets through.
@@ -45,34 +44,57 @@ _TICKS = re.compile(r"`+")
 _LONG_TICKS = re.compile(rf"`{{{_MAX_TICKS + 1},}}")
 
 # The runner trims blanks before `::cmd::` and finds `##[cmd]` anywhere in a line of a log.
-_RUNNER_MARK = re.compile(r"##\[")
 _RUNNER_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+
+
+class _Pictures(dict[int, str]):
+    """What stands for each code point, filled as they are met: `str.translate` reads it in C."""
+
+    def __init__(self, kept: str) -> None:
+        self.kept = kept + "\u3000"  # the wide space of Chinese and Japanese: blank by right
+        self.marks: set[str] = set()
+        super().__init__()
+
+    def __missing__(self, point: int) -> str:
+        char = chr(point)
+        if unicodedata.category(char)[0] == "M":
+            self.marks.add(char)
+        if char not in self.kept and char in _SIGNS:
+            shown = _SIGNS[char]
+        elif char in self.kept or (char.isprintable() and point not in _INVISIBLE):
+            shown = char
+        else:
+            shown = _escape(point)
+        self[point] = shown
+        return shown
+
+
+_PLAIN = re.compile(r"[ -~…]*\Z")  # nothing to look up: most texts, and ones that we cut
+_PICTURES = {keep: _Pictures(keep) for keep in ("", "\n", "\n\t")}
 
 
 def visible(text: str, *, keep: str = "") -> str:
     """``text`` with everything that does not print shown as an escape, runner commands broken.
 
-    Newline and tab become signs unless ``keep`` names them.
+    Newline and tab become signs unless ``keep`` names them: "", a newline, or newline and tab.
     """
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(_shown(text, keep))
-    return _RUNNER_START.sub(r"\1\\x3a", _RUNNER_MARK.sub(r"#\\x23[", text))
+    if not _PLAIN.match(text):
+        pictures = _PICTURES[keep]
+        shown = text.translate(pictures)
+        text = shown if pictures.marks.isdisjoint(shown) else _few_marks(shown)
+    if "##[" in text:
+        text = text.replace("##[", "#\\x23[")
+    return _RUNNER_START.sub(r"\1\\x3a", text) if "::" in text else text
 
 
-def _shown(text: str, keep: str) -> list[str]:
+def _few_marks(text: str) -> str:
+    """At most ``_MARKS`` combining marks in a row, the others as escapes."""
     out = []
     marks = 0
     for char in text:
         marks = marks + 1 if unicodedata.category(char)[0] == "M" else 0
-        if char in keep or char in _KEPT:
-            out.append(char)
-        elif char in _SIGNS:
-            out.append(_SIGNS[char])
-        elif char.isprintable() and ord(char) not in _INVISIBLE and marks <= _MARKS:
-            out.append(char)
-        else:
-            out.append(_escape(ord(char)))
-    return out
+        out.append(char if marks <= _MARKS else _escape(ord(char)))
+    return "".join(out)
 
 
 def _escape(point: int) -> str:
@@ -133,19 +155,21 @@ _RISKY = re.compile(
     r"[@`\\$]|\#\d|://|www\.|\bGH-\d|\b[0-9a-f]{7,}\b|:[\w+-]+:|\b(?:CVE|GHSA)-",
     re.IGNORECASE,
 )
-_SPECIAL = re.compile(r"[*\[\]~|#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_SPECIAL = re.compile(r"[*\[~|#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _BLOCK_START = re.compile(r"([-+=](?=[\s=+-]|$)|\d+(?=[.)](?:\s|$)))")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def prose(text: str, limit: int = 2000, *, cell: bool = False) -> str:
     """A sentence as inline Markdown on one line."""
-    out = []
-    for word in _words(head(text, limit)):
-        out.append(
+    text = " ".join(head(text, limit).split())
+    if not _RISKY.search(text) and visible(text) == text:
+        line = _plain(text)  # nothing to set apart: no need to look at each word
+    else:
+        line = " ".join(
             "".join(code(part, cell=cell) if is_code else _plain(part) for is_code, part in word)
+            for word in _words(text)
         )
-    line = " ".join(out)
     start = _BLOCK_START.match(line)
     if start is None:
         return line
@@ -155,7 +179,7 @@ def prose(text: str, limit: int = 2000, *, cell: bool = False) -> str:
 
 def figure(text: str) -> str:
     """A number that we formatted: "<0.0001" needs its sign escaped, and nothing else."""
-    return "".join(_ENTITIES.get(c, c) for c in text)
+    return text.translate(_ENTITIES)
 
 
 def _plain(text: str) -> str:

@@ -102,7 +102,7 @@ def _closed(sentence: str) -> str:
 
 def quoted(text: str) -> str:
     """A name as prose that asks for code; a backtick in it cannot close it."""
-    return f"`{head(text.replace('`', chr(0x2CB)), NAME)}`"
+    return f"`{head(text, NAME).replace('`', chr(0x2CB))}`"
 
 
 def changed(changes: Iterable[Change]) -> list[str]:
@@ -124,11 +124,11 @@ def changed(changes: Iterable[Change]) -> list[str]:
 
 def engine(who: Engine) -> str:
     """One arm's engine and model in a few words."""
-    return _named(f"{who.dialect} {who.version}", who.model)
+    return _named(f"{head(who.dialect, NAME)} {head(who.version, NAME)}", who.model)
 
 
 def _named(name: str, model: str) -> str:
-    name = head(" ".join(name.split()), NAME) or "unknown engine"
+    name = " ".join(name.split()) or "unknown engine"
     return f"{name}, {quoted(model)}" if model else name
 
 
@@ -144,8 +144,8 @@ def engines(report: Report) -> str:
         return f"{engine(before)} → {engine(after)}"
     if before.version == after.version:
         return engine(after)
-    version = f"{before.version or 'unknown'} → {after.version or 'unknown'}"
-    return _named(f"{after.dialect} {version}", after.model)
+    old, new = (head(e.version, NAME) or "unknown" for e in (before, after))
+    return _named(f"{head(after.dialect, NAME)} {old} → {new}", after.model)
 
 
 def baseline(report: Report) -> str:

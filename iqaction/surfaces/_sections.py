@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from iqaction.report import Divergence, Report, StageResult, Table
 from iqaction.surfaces import _facts, _figures
 from iqaction.surfaces._budget import Limits
-from iqaction.surfaces._escape import code, fence, figure, head, line, prose
+from iqaction.surfaces._escape import NOTHING, code, fence, figure, head, line, prose
 from iqaction.verdict import Verdict
 
 WHOLE = "`report.html` of the evidence"
@@ -31,6 +31,11 @@ def table(columns: Sequence[str], aligns: str, rows: Iterable[Sequence[str]]) ->
 
 def bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
+
+
+def bold(text: str) -> str:
+    """Escaped text in bold; four asterisks around nothing would be a rule across the page."""
+    return f"**{text or NOTHING}**"
 
 
 def details(summary: str, *blocks: str) -> str:
@@ -110,7 +115,7 @@ def reasons(report: Report, limits: Limits) -> str:
     if not lines:
         return ""
     items = [
-        f"**{_sentence(x.title, limits, most=_facts.NAME)}**, {x.verdict.value}: "
+        f"{bold(_sentence(x.title, limits, most=_facts.NAME))}, {x.verdict.value}: "
         f"{_sentence(_facts.why(x), limits)}"
         for x in lines[: limits.checks]
     ]
@@ -176,7 +181,7 @@ def faults(report: Report, limits: Limits) -> str:
         names = [_fault(f.unit, f.detail, limits) for f in found[: limits.names]]
         more = len(found) - len(names)
         names += [f"and {more:,} more"] if more > 0 else []
-        items.append(f"**{_sentence(title, limits)}** ({len(found):,}): {'; '.join(names)}")
+        items.append(f"{bold(_sentence(title, limits))} ({len(found):,}): {'; '.join(names)}")
     shown = items[: max(limits.names, 6)]
     return bullets(shown)
 
@@ -245,7 +250,7 @@ def tables(report: Report, limits: Limits) -> str:
 
 
 def _stage_table(t: Table, limits: Limits) -> str:
-    title = f"**{_sentence(t.title, limits)}**"
+    title = bold(_sentence(t.title, limits))
     if not t.columns:
         return title
     grid, aligns = _figures.grid(t, limits.rows)

@@ -13,7 +13,7 @@ from iqaction.surfaces._escape import head, html, line, prose_html, tail
 from iqaction.verdict import Verdict
 
 LIMITS = Limits(
-    divergences=1000, ties=400, text=1600, prose=4000, names=500, checks=500, tables=60, rows=500
+    divergences=500, ties=200, text=1200, prose=2000, names=300, checks=300, tables=40, rows=200
 )
 _OPEN = 30  # divergences shown unfolded
 
@@ -274,7 +274,7 @@ def _table(t: Table, limits: Limits) -> str:
     if not t.columns:
         return ""
     grid, aligns = _figures.grid(t, limits.rows)
-    rows = [[html(head(c, 400)) for c in row] for row in grid]
+    rows = [[html(head(c, 160)) for c in row] for row in grid]
     columns = [html(head(c, _facts.NAME)) for c in t.columns]
     text = _page.table(html(head(t.title, 300)), columns, aligns, rows)
     more = len(t.rows) - len(rows)

@@ -1,0 +1,230 @@
+"""Unit tests of what each surface says for each verdict; goldens hold the whole texts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from markup import of_html
+from report_factory import CASES, failed_by_score, passed, report, stage
+
+from iqaction import surfaces
+from iqaction.report import Report
+from iqaction.surfaces import comment
+from iqaction.surfaces._base import AppendSummary, PutCheckRun, SetOutput, UpsertComment, WriteFile
+from iqaction.verdict import Verdict
+
+ALL = pytest.mark.parametrize("case", CASES)
+
+
+def comment_of(of: Report) -> str:
+    return next(e.body for e in surfaces.load("comment")(of) if isinstance(e, UpsertComment))
+
+
+def page_of(of: Report) -> str:
+    (page,) = surfaces.load("html")(of)
+    assert isinstance(page, WriteFile)
+    return page.content
+
+
+def check_of(of: Report) -> PutCheckRun:
+    (check,) = surfaces.load("check_run")(of)
+    assert isinstance(check, PutCheckRun)
+    return check
+
+
+def test_surfaces__found_by_name() -> None:
+    """Each file is a surface, and a wrong name is told the right ones."""
+    assert surfaces.names() == ["check_run", "comment", "html", "outputs", "summary"]
+    with pytest.raises(LookupError, match="check_run, comment"):
+        surfaces.load("_svg")
+
+
+def test_render_all__files() -> None:
+    """The files that an evidence folder gets."""
+    files = [e.name for e in surfaces.render_all(passed()) if isinstance(e, WriteFile)]
+
+    assert files == ["comment.md", "report.html", "summary.md"]
+
+
+@ALL
+def test_render_all__is_deterministic(case: str) -> None:
+    """The same report gives the same effects."""
+    assert surfaces.render_all(CASES[case]()) == surfaces.render_all(CASES[case]())
+
+
+@ALL
+def test_check_run__green_for_pass_alone(case: str) -> None:
+    """UNPROVEN and NOT RUN are failures: a neutral check would pass a required one."""
+    of = CASES[case]()
+    check = check_of(of)
+
+    assert check.name == f"inferquality / {of.suite}"
+    assert check.conclusion == ("success" if of.verdict is Verdict.PASS else "failure")
+    assert check.title == f"{of.verdict.value}: {of.headline}"
+    assert check.head_sha == of.head_sha
+
+
+@ALL
+def test_comment__verdict_first(case: str) -> None:
+    """Marker, then verdict, suite and headline; the state is the last line and reads back."""
+    of = CASES[case]()
+    lines = comment_of(of).splitlines()
+    state = json.loads(lines[-1].removeprefix("<!-- ").removesuffix(" -->"))
+
+    assert lines[0] == comment.marker(of)
+    assert lines[2] == f"### {of.verdict.value}  inferquality / {of.suite}: {of.headline}"
+    assert state["verdict"] == of.verdict.value
+    assert state["head_sha"] == of.head_sha
+    assert state["stages"] == {s.stage: s.verdict.value for s in of.stages}
+
+
+@ALL
+def test_comment__names_every_open_check(case: str) -> None:
+    """Each check that is no PASS has its reason in words; a PASS has no such list."""
+    of = CASES[case]()
+    text = comment_of(of)
+    open_ = [c for s in of.stages for c in s.checks if c.verdict is not Verdict.PASS]
+
+    for check in open_:
+        assert f", {check.verdict.value}: " in text
+    assert ("**Why it is not a PASS**" in text) == (of.verdict is not Verdict.PASS)
+
+
+def test_comment__marker_belongs_to_the_suite() -> None:
+    """Two suites keep two comments, one suite keeps one."""
+    a, b = passed(), replace(passed(), suite="other")
+
+    assert comment.marker(a) == comment.marker(replace(a, headline="x"))
+    assert comment.marker(a) != comment.marker(b)
+    assert re.fullmatch(r"<!-- inferquality:v1 key=[0-9a-f]{16} -->", comment.marker(a))
+
+
+def test_comment__a_pass_is_short() -> None:
+    """Above the fold a PASS is a heading, a table and one line about the texts."""
+    above = comment_of(passed()).split("<details>")[0]
+
+    assert len(above.strip().splitlines()) <= 14
+    assert "What this means" not in above
+
+
+def test_comment__a_pass_names_its_faults() -> None:
+    """Also a PASS says which prompts failed."""
+    of = replace(failed_by_score(), verdict=Verdict.PASS)
+
+    assert "**Prompts that failed** (1): `long-002`" in comment_of(of)
+
+
+def test_surfaces__not_computed_is_a_dash() -> None:
+    """What was not computed is a dash with its reason, never a zero."""
+    of = report("x", stage("s", "UNPROVEN|nll|NLL|||<= .05|not computed: no rows"))
+    row = next(x for x in comment_of(of).splitlines() if x.startswith("| NLL"))
+
+    assert row == "| NLL | – | – | – | 0.05 | **UNPROVEN** |"
+    assert "**NLL**, UNPROVEN: not computed: no rows" in comment_of(of)
+    assert "not computed: no rows" in page_of(of)
+
+
+def test_surfaces__a_stage_that_is_not_required_says_so() -> None:
+    """A verdict that does not count is marked."""
+    of = report("x", stage("s", "FAIL|a|A||||why", required=False))
+
+    assert "**FAIL** (not required)" in comment_of(of)
+    assert "(not required)" in page_of(of)
+
+
+def test_surfaces__no_stage_at_all() -> None:
+    """An empty report says that nothing was judged."""
+    of = report("nothing was asked")
+
+    assert of.verdict is Verdict.UNPROVEN
+    assert "No stage was judged." in comment_of(of)
+    assert "No stage has a check." in page_of(of)
+
+
+def test_surfaces__problems_come_before_the_checks() -> None:
+    """A problem with the evidence stands above what was measured on it."""
+    of = replace(passed(), verdict=Verdict.UNPROVEN, problems=("3 prompts are missing",))
+
+    for text in (comment_of(of), check_of(of).summary, page_of(of)):
+        assert 0 < text.index("3 prompts are missing") < text.index("real divergences")
+
+
+def test_outputs__names_and_values() -> None:
+    """The values that later steps may use."""
+    values = {
+        e.name: e.value
+        for e in surfaces.load("outputs")(failed_by_score())
+        if isinstance(e, SetOutput)
+    }
+
+    assert values == {
+        "verdict": "FAIL",
+        "headline": "this change alters the model_s output",
+        "suite": "qwen27b-dual",
+        "evidence-root": "d" * 64,
+        "plan-sha256": "a" * 64,
+        "baseline-root": "b" * 64,
+        "real-divergences": "1",
+        "named-prompts": "3",
+    }
+
+
+def test_summary__holds_the_tables() -> None:
+    """The step summary is one text, as effect and as file, with all figures."""
+    effect, file = surfaces.load("summary")(passed())
+
+    assert isinstance(effect, AppendSummary)
+    assert isinstance(file, WriteFile)
+    assert (file.name, file.content) == ("summary.md", effect.markdown)
+    assert "Noise floor" in effect.markdown
+
+
+@ALL
+def test_html__no_network_no_script(case: str) -> None:
+    """The page needs nothing from outside and forbids it as well."""
+    page = page_of(CASES[case]())
+    seen = of_html(page)
+
+    assert (
+        "default-src 'none'; style-src 'unsafe-inline'" in dict(seen.attributes).values()
+        or (
+            "content",
+            "default-src 'none'; style-src 'unsafe-inline'",
+        )
+        in seen.attributes
+    )
+    assert not {"script", "link", "img", "iframe", "form", "base"} & {t for t, _ in seen.tags}
+    assert not re.search(r"url\(|@import|\son\w+=", page)
+    assert not {"src", "srcset", "style", "xlink:href"} & {n for n, _ in seen.attributes}
+
+
+@ALL
+def test_html__accessible(case: str) -> None:
+    """Language, title, headings without a gap, heads on tables, names on pictures."""
+    page = page_of(CASES[case]())
+    seen = of_html(page)
+    levels = [int(t[1]) for t, _ in seen.tags if re.fullmatch("h[1-6]", t)]
+
+    assert ("lang", "en") in seen.attributes
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+    assert page.count("<svg") == len(re.findall(r"<svg[^>]*role=\"img\"[^>]*><title", page))
+    assert page.count("<th ") == len(re.findall(r"<th scope=\"(?:col|row)\"", page))
+    assert "prefers-color-scheme:dark" in page
+    assert "width=device-width" in page
+
+
+def test_html__texts_side_by_side() -> None:
+    """Each divergence shows the shared text twice and marks the first differing token."""
+    page = page_of(failed_by_score())
+
+    assert (
+        '<pre><span class="shared">def top(rows):\n    return</span>'
+        "<mark> sorted</mark>(rows, key=len)</pre>"
+    ) in page
+    assert "<mark> sort</mark>(rows, key=len)</pre>" in page
