@@ -215,7 +215,7 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load()
-    limit = runner.MOST_IN_FLIGHT if options.concurrency is None else options.concurrency
+    limit = _planned(plan) or runner.MOST_IN_FLIGHT
     with _connected(
         request.endpoint, request.model, request.dialect, _key(request), limit
     ) as asked:
