@@ -108,7 +108,8 @@ def _row(found: Divergence) -> Sequence[str]:
     gap = "?" if found.gap is None else f"{found.gap:.2f}"
 
     def side(token: str, after: str) -> str:
-        return before + fit(f"[{inline(token)}]{inline(after)}", _SIDE)
+        # `after` starts with the token where the texts are known that far
+        return before + fit(f"[{inline(token)}]{inline(after.removeprefix(token))}", _SIDE)
 
     return (
         inline(found.unit),
@@ -122,9 +123,10 @@ def _row(found: Divergence) -> Sequence[str]:
 
 def _closing(result: Result, columns: int) -> str:
     right = "Both verdicts are right." if result.is_right else "NOT what this demo must show."
+    total = sum(result.seconds.values())
     times = ", ".join(f"{name} {duration(s)}" for name, s in result.seconds.items())
     lines = [right, f"Pages:  {'  '.join(f'{c.folder}/report.html' for c in result.candidates)}"]
-    lines.append(f"Took:   {paragraph(times, columns, ' ' * 8)}")
+    lines.append(f"Took:   {paragraph(f'{duration(total)}: {times}', columns, ' ' * 8)}")
     small = (
         f"A demo decides less than a default run: {result.prompts} prompts of a few tokens, "
         f"{result.relaunches} relaunches of the reference (so the noise floor is small and rough), "

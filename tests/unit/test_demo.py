@@ -27,7 +27,7 @@ def report(verdict: Verdict, *divergences: Divergence) -> Report:
 
 def divergence(unit: str, kind: str = "real", gap: float | None = 2.1) -> Divergence:
     return Divergence(
-        unit, "code", 38, kind, gap, " sorted", " sort", "return", "(rows)", "\x1b[2J(rows)"
+        unit, "code", 38, kind, gap, " sorted", " sort", "return", " sorted(rows)", "\x1b[2J(rows)"
     )
 
 
