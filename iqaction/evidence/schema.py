@@ -8,12 +8,9 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import jsonschema
-import referencing
-from referencing.jsonschema import SchemaRegistry
+from typing import Protocol
 
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, quick
@@ -42,8 +39,23 @@ def schema_text(name: str) -> str:
     return (_CHECKOUT / f"{name}.schema.json").read_text("utf-8")
 
 
+class _Error(Protocol):
+    @property
+    def message(self) -> str: ...
+    @property
+    def absolute_path(self) -> Iterable[str | int]: ...
+
+
+class _Validator(Protocol):
+    """As jsonschema has it, which is imported late: only a document that is wrong needs it."""
+
+    def iter_errors(self, instance: object) -> Iterator[_Error]: ...
+
+
 @functools.cache
-def _registry() -> SchemaRegistry:
+def _registry() -> object:
+    import referencing  # noqa: PLC0415 - 60 ms with jsonschema
+
     pairs = [(n, json.loads(schema_text(n))) for n in NAMES]
     return referencing.Registry().with_resources(
         (body["$id"], referencing.Resource.from_contents(body)) for _, body in pairs
@@ -51,8 +63,13 @@ def _registry() -> SchemaRegistry:
 
 
 @functools.cache
-def _validator(name: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(schema_text(name)), registry=_registry())
+def _validator(name: str) -> _Validator:
+    import jsonschema  # noqa: PLC0415
+    import referencing  # noqa: PLC0415
+
+    registry = _registry()
+    assert isinstance(registry, referencing.Registry)
+    return jsonschema.Draft202012Validator(json.loads(schema_text(name)), registry=registry)
 
 
 @functools.cache
