@@ -17,7 +17,9 @@ from iqaction.report import (
     Engine,
     Estimate,
     Report,
+    Series,
     StageResult,
+    Table,
     UnitFault,
 )
 from iqaction.surfaces import _figures
@@ -234,7 +236,7 @@ def gap(d: Divergence) -> str:
     return _figures.DASH if not _figures.known(d.gap) else f"{d.gap:.2f} nats"
 
 
-# --- faults, sentences ----------------------------------------------------------------------
+# --- faults, sentences, figures -------------------------------------------------------------
 
 
 def faults(report: Report) -> list[tuple[str, list[UnitFault]]]:
@@ -275,6 +277,20 @@ def caveats(report: Report) -> list[str]:
     """What limits the verdict: the report's own, then the stages', each with its stage."""
     named = (f"{stage.stage}: {c}" for stage in report.stages for c in unique(stage.caveats))
     return unique((*report.caveats, *named))
+
+
+def tables(report: Report) -> list[tuple[str, Table]]:
+    """The stages' tables, each title with its stage's name where there are several stages."""
+    return [(_of(report, s, t.title), t) for s in report.stages for t in s.tables]
+
+
+def series(report: Report) -> list[tuple[str, Series]]:
+    """The stages' plots, titled like the tables."""
+    return [(_of(report, s, x.title), x) for s in report.stages for x in s.series]
+
+
+def _of(report: Report, stage: StageResult, title: str) -> str:
+    return f"{head(stage.stage, NAME)}: {head(title, 300)}" if len(report.stages) > 1 else title
 
 
 def identities(report: Report) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ _STYLE = (
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--ink);
  font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}
+h1,p,.why,tbody th{overflow-wrap:anywhere}
 main{max-width:70rem;margin:0 auto;padding:1rem 1rem 4rem}
 h1{font-size:1.5rem;line-height:1.3;margin:.5rem 0}
 h2{font-size:1.2rem;margin:2.4rem 0 .6rem;padding-bottom:.25rem;border-bottom:1px solid var(--rule)}
@@ -40,7 +41,8 @@ li{margin:.2rem 0;overflow-wrap:anywhere}
 .quiet{color:var(--quiet);font-size:.875rem}
 .suite{color:var(--quiet);margin:0}
 code,pre{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-code{background:var(--panel);border-radius:4px;padding:.1em .3em;overflow-wrap:anywhere}
+code{background:var(--panel);border-radius:4px;padding:.1em .3em;overflow-wrap:anywhere;
+ unicode-bidi:isolate}
 pre{margin:0;padding:.6rem .75rem;background:var(--panel);border-radius:6px;
  white-space:pre-wrap;overflow-wrap:anywhere}
 pre.command{overflow-x:auto}
@@ -60,6 +62,7 @@ a{color:var(--plot)}
 .scroll:focus-visible{outline:2px solid var(--plot)}
 table{border-collapse:collapse;min-width:min(100%,40rem);font-size:.9375rem}
 table.checks{width:100%}
+table.checks tbody th{min-width:14rem}
 caption{text-align:left;font-weight:600;padding:.25rem 0}
 th,td{padding:.4rem .6rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top;
  font-variant-numeric:tabular-nums}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iqaction.report import Divergence, Report, StageResult, Table
+from iqaction.report import Divergence, Report, StageResult, Table, UnitFault
 from iqaction.surfaces import _facts, _figures
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import NOTHING, code, fence, figure, head, line, prose
 from iqaction.verdict import Verdict
 
+_IN_DETAIL = 5  # faults of one kind up to here stand with what was seen, more by name alone
 WHOLE = "`report.html` of the evidence"
 
 
@@ -49,9 +50,8 @@ def details(summary: str, *blocks: str) -> str:
 
 def heading(report: Report, limits: Limits) -> str:
     suite = prose(line(report.suite, _facts.NAME))
-    return (
-        f"### {report.verdict.value}  inferquality / {suite}: {_sentence(report.headline, limits)}"
-    )
+    headline = _sentence(report.headline, limits, most=300)
+    return f"### {report.verdict.value}  inferquality / {suite}: {headline}"
 
 
 def compared(report: Report, limits: Limits) -> str:
@@ -178,17 +178,19 @@ def faults(report: Report, limits: Limits) -> str:
     """Broken, failed and missing prompts by name."""
     items = []
     for title, found in _facts.faults(report):
-        names = [_fault(f.unit, f.detail, limits) for f in found[: limits.names]]
-        more = len(found) - len(names)
-        names += [f"and {more:,} more"] if more > 0 else []
-        items.append(f"{bold(_sentence(title, limits))} ({len(found):,}): {'; '.join(names)}")
-    shown = items[: max(limits.names, 6)]
-    return bullets(shown)
+        if len(found) <= min(_IN_DETAIL, limits.names):
+            names = "; ".join(_fault(f, limits) for f in found)
+        else:
+            names = _names([f.unit for f in found], limits)
+        items.append(f"{bold(_sentence(title, limits))} ({len(found):,}): {names}")
+    return bullets(items[: max(limits.names, 6)])
 
 
-def _fault(unit: str, detail: str, limits: Limits) -> str:
-    name = code(head(unit, _facts.NAME))
-    return f"{name} ({_sentence(detail, limits, most=160)})" if detail else name
+def _fault(fault: UnitFault, limits: Limits) -> str:
+    name = code(head(fault.unit, _facts.NAME))
+    if not fault.detail:
+        return name
+    return f"{name} ({_sentence(fault.detail, limits, most=160)})"
 
 
 # --- below the fold -------------------------------------------------------------------------
@@ -243,14 +245,14 @@ def measured(report: Report, limits: Limits) -> str:
 
 def tables(report: Report, limits: Limits) -> str:
     """The stages' own tables, as the noise floor and figures by position."""
-    found = [t for s in report.stages for t in s.tables]
+    found = _facts.tables(report)
     more = len(found) - limits.tables
     note = f"{more:,} more tables: {WHOLE}." if more > 0 else ""
-    return join(*(_stage_table(t, limits) for t in found[: limits.tables]), note)
+    return join(*(_stage_table(title, t, limits) for title, t in found[: limits.tables]), note)
 
 
-def _stage_table(t: Table, limits: Limits) -> str:
-    title = bold(_sentence(t.title, limits))
+def _stage_table(name: str, t: Table, limits: Limits) -> str:
+    title = bold(_sentence(name, limits))
     if not t.columns:
         return title
     grid, aligns = _figures.grid(t, limits.rows)

@@ -229,7 +229,7 @@ def gauge(check: Check) -> str:
             f'<path class="bar {colour}" d="M{x - 5} {middle - 5}L{x} {middle}'
             f'L{x - 5} {middle + 5}"/>'
         )
-    if estimate.value is not None and math.isfinite(estimate.value):
-        at = min(max(estimate.value / limit, -0.5), 2.0)
+    at = math.nan if estimate.value is None else estimate.value / limit
+    if -0.5 <= at <= 2.0:
         parts.append(f'<circle class="dot {colour}" cx="{scale(at)}" cy="{middle}" r="3.5"/>')
     return "".join(parts) + "</svg>"

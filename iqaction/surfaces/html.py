@@ -15,7 +15,7 @@ from iqaction.verdict import Verdict
 LIMITS = Limits(
     divergences=500, ties=200, text=1200, prose=2000, names=300, checks=300, tables=40, rows=200
 )
-_OPEN = 30  # divergences shown unfolded
+_OPEN = 12  # divergences shown unfolded
 
 
 def render(report: Report) -> list[Effect]:
@@ -70,7 +70,7 @@ def _header(report: Report, limits: Limits) -> str:
         "<header>\n"
         f'<p class="suite">inferquality / {html(line(report.suite, _facts.NAME))}</p>\n'
         f'<h1><span class="verdict {_css(report.verdict)}">{report.verdict.value}</span>'
-        f"{prose_html(report.headline, limits.prose)}</h1>\n"
+        f"{prose_html(report.headline, min(300, limits.prose))}</h1>\n"
         f"<p>{compared}</p>\n</header>"
     )
 
@@ -251,32 +251,32 @@ def _faults(report: Report, limits: Limits) -> str:
 
 
 def _plots(report: Report, limits: Limits) -> str:
-    every = [x for stage in report.stages for x in stage.series]
-    shown = "".join(_figure(x, f"plot{i}") for i, x in enumerate(every[: limits.tables]))
+    every = _facts.series(report)[: limits.tables]
+    shown = "".join(_figure(title, x, f"plot{i}") for i, (title, x) in enumerate(every))
     return f'<div class="plots">{shown}</div>' if shown else ""
 
 
-def _figure(series: Series, ident: str) -> str:
-    title = html(head(series.title, 200))
+def _figure(name: str, series: Series, ident: str) -> str:
+    title = html(head(name, 200))
     return f"<figure><figcaption>{title}</figcaption>{_svg.plot(series, ident)}</figure>"
 
 
 def _tables(report: Report, limits: Limits) -> str:
-    every = [t for stage in report.stages for t in stage.tables]
-    text = "\n".join(_table(t, limits) for t in every[: limits.tables])
+    every = _facts.tables(report)
+    text = "\n".join(_table(title, t, limits) for title, t in every[: limits.tables])
     more = len(every) - limits.tables
     if more > 0:
         text += f'<p class="quiet">{more:,} more tables: report.json.</p>'
     return text
 
 
-def _table(t: Table, limits: Limits) -> str:
+def _table(title: str, t: Table, limits: Limits) -> str:
     if not t.columns:
         return ""
     grid, aligns = _figures.grid(t, limits.rows)
     rows = [[html(head(c, 160)) for c in row] for row in grid]
     columns = [html(head(c, _facts.NAME)) for c in t.columns]
-    text = _page.table(html(head(t.title, 300)), columns, aligns, rows)
+    text = _page.table(html(head(title, 300)), columns, aligns, rows)
     more = len(t.rows) - len(rows)
     return text + (f'<p class="quiet">{more:,} more rows: report.json.</p>' if more > 0 else "")
 
