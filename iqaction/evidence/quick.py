@@ -21,13 +21,15 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
 }
-_SAYS_NOTHING = frozenset({"$schema", "$id", "title", "description", "then"})  # `if` reads `then`
+# `if` reads `then`, and definitions say something only where they are referred to.
+_SAYS_NOTHING = frozenset({"$schema", "$id", "$defs", "title", "description", "then"})
 
 
 def compiled(schema: object) -> Check:
     """A check of ``schema`` that is True only where the schema holds.
 
-    A schema with a keyword that is not known here gives a check that is never True.
+    A schema with a keyword that is not known here gives a check that is never True. A ``$ref``
+    must be the schema itself that it refers to, not its address.
     """
     if not isinstance(schema, dict):
         return _never
@@ -146,6 +148,19 @@ def _if(want: object, schema: object) -> Check:
     return _never
 
 
+def _ref(want: object, schema: object) -> Check:
+    if not isinstance(want, dict):
+        return _never
+    made: list[Check] = []
+
+    def check(value: object) -> bool:
+        if not made:  # late: a definition may refer to itself
+            made.append(compiled(want))
+        return made[0](value)
+
+    return check
+
+
 _MAKERS: Mapping[str, Callable[[object, object], Check]] = {
     "type": _type,
     "const": _const,
@@ -164,4 +179,5 @@ _MAKERS: Mapping[str, Callable[[object, object], Check]] = {
     "items": _items,
     "allOf": _all,
     "if": _if,
+    "$ref": _ref,
 }

@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, quick
 
@@ -74,7 +75,36 @@ def _validator(name: str) -> _Validator:
 
 @functools.cache
 def _quick(name: str) -> quick.Check:
-    return quick.compiled(json.loads(schema_text(name)))
+    return quick.compiled(resolved(name))
+
+
+def resolved(name: str) -> JSON:
+    """The schema ``name``, every ``$ref`` in it replaced by the schema that it refers to."""
+    bodies = {body["$id"]: body for body in (json.loads(schema_text(n)) for n in NAMES)}
+    for body in bodies.values():
+        _resolve(body, body, bodies)
+    return next(b for uri, b in bodies.items() if f"/{name}/" in uri)
+
+
+def _resolve(node: JSON, root: JSON, bodies: Mapping[str, JSON]) -> None:
+    if isinstance(node, list):
+        for inner in node:
+            _resolve(inner, root, bodies)
+    elif isinstance(node, dict):
+        for key, inner in node.items():
+            if key == "$ref" and isinstance(inner, str):
+                node[key] = _target(inner, root, bodies)
+            else:
+                _resolve(inner, root, bodies)
+
+
+def _target(address: str, root: JSON, bodies: Mapping[str, JSON]) -> JSON:
+    if not address.startswith("#"):
+        return bodies[address]
+    for part in address.split("/")[1:]:
+        assert isinstance(root, dict)  # the package's own schemas
+        root = root[part]
+    return root
 
 
 def validate(name: str, value: object, place: str = "") -> None:
