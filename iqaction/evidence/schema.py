@@ -80,10 +80,11 @@ def _quick(name: str) -> quick.Check:
 
 def resolved(name: str) -> JSON:
     """The schema ``name``, every ``$ref`` in it replaced by the schema that it refers to."""
-    bodies = {body["$id"]: body for body in (json.loads(schema_text(n)) for n in NAMES)}
+    by_name: dict[str, dict[str, JSON]] = {n: json.loads(schema_text(n)) for n in NAMES}
+    bodies = {str(body["$id"]): body for body in by_name.values()}
     for body in bodies.values():
         _resolve(body, body, bodies)
-    return next(b for uri, b in bodies.items() if f"/{name}/" in uri)
+    return by_name[name]
 
 
 def _resolve(node: JSON, root: JSON, bodies: Mapping[str, JSON]) -> None:
