@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction import __version__, http, inputs, judgement, runner, sources, stages, surfaces
+from iqaction import __version__, inputs, judgement, runner, sources, stages, surfaces
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
@@ -301,6 +301,8 @@ def _planned(plan: Plan) -> int | None:
 def _connected(
     url: str, model: str, dialect: str, api_key: str, concurrency: int
 ) -> Iterator[Connection]:
+    from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
+
     wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
     try:
         engine, _ = http.converse(wire, discover(model, dialect))
