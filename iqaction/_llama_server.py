@@ -24,6 +24,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--ctx", type=int, default=4096, help="context length of each slot")
     parser.add_argument("--alias", default="", help="the model's name in answers")
+    parser.add_argument("--template", default="", help="chat template (Jinja); else the model's own")
     args = parser.parse_args(argv)
 
     address_out = os.dup(1)  # a private way out: native code may print to descriptor 1
@@ -54,6 +55,8 @@ def start(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # xllamacp
     params.n_ctx = args.ctx * args.slots  # this build divides it by the number of slots
     params.cpuparams.n_threads = args.threads
     params.cpuparams_batch.n_threads = args.threads
+    if args.template:
+        params.chat_template = args.template
     params.cache_ram_mib = 0  # answers must not depend on what was asked before
     return xllamacpp.Server(params)
 

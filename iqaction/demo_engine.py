@@ -84,6 +84,8 @@ class Launch:
         0: all cores.
     alias
         The model's name in answers; "" is the file's name.
+    template
+        Jinja text of the chat template; "" is the model's own.
     """
 
     model: Path
@@ -91,6 +93,7 @@ class Launch:
     ctx: int = 4096
     threads: int = 0
     alias: str = ""
+    template: str = ""
 
 
 def best_threads(model: Path, most: int) -> int:
@@ -144,6 +147,7 @@ class LlamaServer:
         command += [str(launch.model.resolve()), f"--packages={packages}"]
         command += [f"--alias={launch.alias}", f"--threads={launch.threads or cores()}"]
         command += [f"--slots={launch.slots}", f"--ctx={launch.ctx}"]
+        command += [f"--template={launch.template}"]
         with self.log.open("wb") as log_stream:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
