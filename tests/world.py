@@ -139,7 +139,7 @@ class World:
         trajectory = {
             "prompts": "x.jsonl",
             "limit": self.units,
-            "max_tokens": self.length,
+            "max_tokens": self.length + bool(self.end),
             "top_logprobs": self.k,
             "concurrency": 4,
             "chat_template_kwargs": "",

@@ -7,7 +7,7 @@ its own decoded rows (the self leg, in `_self_leg`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -189,13 +189,3 @@ def fit(answer: Scored, rows: Rows) -> Rows | str:
         faults = ", ".join(sorted(answer.rows.faults)) or "a row without a list"
         return f"unusable rows ({faults})"
     return forced
-
-
-def against(
-    references: tuple[Reference, ...], rows_of: Callable[[Reference], Rows | str | None]
-) -> Iterator[Pairing]:
-    """Pairings of those references for which the other arm has usable rows."""
-    for reference in references:
-        rows = rows_of(reference)
-        if isinstance(rows, Rows):
-            yield Pairing(reference.unit, reference.rows, rows)

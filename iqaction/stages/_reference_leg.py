@@ -18,7 +18,7 @@ from iqaction.rows import Rows
 from iqaction.stages import _broken, _score_tables
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven
-from iqaction.stages._forced import Leg, Reference, against, forced_along, leg
+from iqaction.stages._forced import Leg, Pairing, Reference, forced_along, leg
 from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import FRESH, SCORE, scored
 from iqaction.stages._required import references
@@ -62,16 +62,20 @@ class _Seen(NamedTuple):
 
 def _look(context: Context, baseline: Observed) -> _Seen:
     found, gaps = references(baseline, [p.id for p in context.units])
-    rows = {r.unit: forced_along(context, Arm.CANDIDATE, r) for r in found}
-    candidate = leg(against(found, lambda r: rows[r.unit]))
+    rows = {r.unit: forced_along(context, Arm.CANDIDATE, r.reference) for r in found}
+    candidate = leg(
+        Pairing(r.unit, r.reference.rows, now)
+        for r in found
+        if isinstance(now := rows[r.unit], Rows)
+    )
     judged = set(candidate.units)
     shared = tuple(r for r in found if r.unit in judged)
-
-    def floor(launch: int) -> Leg:
-        return leg(against(shared, lambda r: forced_along(baseline, Arm.REPEAT, r, launch)))
-
-    floors = tuple(floor(n) for n in baseline.launches)
-    return _Seen(shared, candidate, floors, _lost(context, rows, gaps))
+    floors = tuple(
+        leg(Pairing(r.unit, r.reference.rows, r.relaunches[i]) for r in shared)
+        for i in range(len(baseline.launches))
+    )
+    lost = _lost(context, rows, gaps)
+    return _Seen(tuple(r.reference for r in shared), candidate, floors, lost)
 
 
 def _lost(context: Context, rows: Mapping[str, Rows | str | None], gaps: Mapping[str, str]) -> Lost:
@@ -88,8 +92,12 @@ def _lost(context: Context, rows: Mapping[str, Rows | str | None], gaps: Mapping
 
 def _hits(context: Context, seen: _Seen) -> _broken.Hits:
     def again(units: tuple[str, ...]) -> Leg:
-        asked = tuple(r for r in seen.references if r.unit in units)
-        return leg(against(asked, lambda r: forced_along(context, Arm.CANDIDATE, r, attempt=FRESH)))
+        return leg(
+            Pairing(r.unit, r.rows, now)
+            for r in seen.references
+            if r.unit in units
+            and isinstance(now := forced_along(context, Arm.CANDIDATE, r, attempt=FRESH), Rows)
+        )
 
     return _broken.find(seen.candidate, seen.floors, again)
 

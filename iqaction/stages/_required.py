@@ -9,6 +9,7 @@ lost: that is a gap, and a gap never PASSes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from iqaction.calls import Arm
 from iqaction.observed import Observed
@@ -18,29 +19,45 @@ from iqaction.stages._forced import Reference, forced_along, reference_of
 from iqaction.stages._lost import NEVER
 
 
+@dataclass(frozen=True)
+class Required:
+    """A prompt's reference, and its rows in each relaunch of the baseline, in their order."""
+
+    reference: Reference
+    relaunches: tuple[Rows, ...]
+
+    @property
+    def unit(self) -> str:
+        return self.reference.unit
+
+
 def references(
     baseline: Observed, units: Iterable[str]
-) -> tuple[tuple[Reference, ...], dict[str, str]]:
-    """What can be forced of these prompts, and the gaps: the others, with the reason."""
-    found: list[Reference] = []
+) -> tuple[tuple[Required, ...], dict[str, str]]:
+    """What every launch of the baseline could judge; and the gaps, with the reason."""
+    found: list[Required] = []
     gaps: dict[str, str] = {}
     for unit in units:
-        reference = reference_of(baseline, unit)
-        why = reference if isinstance(reference, str) else _not_in_every_launch(baseline, reference)
-        if isinstance(reference, str) or why:
-            gaps[unit] = f"baseline: {why}"
+        one = _required(baseline, unit)
+        if isinstance(one, str):
+            gaps[unit] = f"baseline: {one}"
         else:
-            found.append(reference)
+            found.append(one)
     return tuple(found), gaps
 
 
-def _not_in_every_launch(baseline: Observed, reference: Reference) -> str:
+def _required(baseline: Observed, unit: str) -> Required | str:
+    reference = reference_of(baseline, unit)
+    if isinstance(reference, str):
+        return reference
+    relaunches = []
     for launch in baseline.launches:
         rows = forced_along(baseline, Arm.REPEAT, reference, launch)
         if not isinstance(rows, Rows):
             return f"relaunch {launch}: {rows or NEVER}"
+        relaunches.append(rows)
     if _self_leg.was_captured(baseline):
-        own = _self_leg.compare(baseline.seen, Arm.BASELINE, reference.unit)
+        own = _self_leg.compare(baseline.seen, Arm.BASELINE, unit)
         if not isinstance(own, _self_leg.Compared):
             return f"its own tokens forced: {own or NEVER}"
-    return ""
+    return Required(reference, tuple(relaunches))

@@ -7,6 +7,7 @@ compares an engine with itself, so it is judged on extremes: *decode faults*.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,9 +145,10 @@ class SelfLeg:
 
 def judge(context: Context, baseline: Observed) -> SelfLeg:
     """Bound the share of prompts with a decode fault."""
-    theirs = of_baseline(baseline, context.units)
+    before = {p.id: compare(baseline.seen, Arm.BASELINE, p.id) for p in context.units}
+    theirs = [c for c in before.values() if isinstance(c, Compared)]
     limit = limit_of(theirs)
-    ours, lost = _collect(context, baseline)
+    ours, lost = _collect(context, before)
     found = {c.unit: c.faults(limit) for c in ours if c.faults(limit).size}
     again = {u: compare(context.seen, Arm.CANDIDATE, u, attempt=FRESH) for u in found}
     hits = _broken.Hits(
@@ -180,24 +182,25 @@ def _caveats(limit: float) -> tuple[str, ...]:
     )
 
 
-def _collect(context: Context, baseline: Observed) -> tuple[list[Compared], Lost]:
+def _collect(
+    context: Context, before: Mapping[str, Compared | str | None]
+) -> tuple[list[Compared], Lost]:
     ours: list[Compared] = []
     failed: dict[str, str] = {}
     missing: dict[str, str] = {}
     gaps: dict[str, str] = {}
     kept = context.observed(SCORE)
-    for prompt in context.units:
-        before = compare(baseline.seen, Arm.BASELINE, prompt.id)
-        if not isinstance(before, Compared):
-            gaps[prompt.id] = f"baseline: {before or NEVER}"
+    for unit, theirs in before.items():
+        if not isinstance(theirs, Compared):
+            gaps[unit] = f"baseline: {theirs or NEVER}"
             continue
-        one = compare(context.seen, Arm.CANDIDATE, prompt.id)
+        one = compare(context.seen, Arm.CANDIDATE, unit)
         if isinstance(one, Compared):
             ours.append(one)
-        elif isinstance(scored(kept, Arm.CANDIDATE, "self", prompt.id), Failure):
-            failed[prompt.id] = str(one)
+        elif isinstance(scored(kept, Arm.CANDIDATE, "self", unit), Failure):
+            failed[unit] = str(one)
         else:
-            missing[prompt.id] = one or NEVER
+            missing[unit] = one or NEVER
     return ours, Lost(failed, missing, gaps)
 
 
