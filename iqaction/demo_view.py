@@ -113,7 +113,7 @@ def _row(found: Divergence) -> Sequence[str]:
 
     return (
         inline(found.unit),
-        str(found.position),
+        str(found.position) if found.position >= 0 else "?",
         inline(found.kind),
         gap,
         side(found.baseline_token, found.baseline_after),

@@ -64,7 +64,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two texts part. ``position`` counts tokens from 0; ``gap`` is in nats (None: unknown).
+    """Where two texts part. ``position`` counts tokens from 0 (-1: the texts differ and their
+    tokens are not known); ``gap`` is in nats (None: unknown).
 
     ``kind`` is "tie", "shift", "real" or "unknown".
     """

@@ -231,6 +231,11 @@ def ends(token: str, after: str) -> bool:
     return not token and not after
 
 
+def place(d: Divergence) -> str:
+    """The token's number, a dash where only the texts are known."""
+    return _figures.DASH if d.position < 0 else f"{d.position:,}"
+
+
 def gap(d: Divergence) -> str:
     """The gap in nats, a dash where it is unknown."""
     return _figures.DASH if not _figures.known(d.gap) else f"{d.gap:.2f} nats"

@@ -160,7 +160,7 @@ def partings(report: Report, limits: Limits, *, title: bool = True, rows: bool =
 def _parting_row(d: Divergence, limits: Limits) -> list[str]:
     return [
         code(head(d.unit, _facts.NAME), cell=True),
-        f"{d.position:,}",
+        _facts.place(d),
         _wrote(d, d.baseline_token, d.baseline_after, limits),
         _wrote(d, d.candidate_token, d.candidate_after, limits),
         f"{_facts.gap(d)}, {_sentence(d.kind, limits, most=20, cell=True)}",

@@ -51,7 +51,7 @@ CHECK = st.builds(
     st.booleans(), st.booleans(),
 )  # fmt: skip
 DIVERGENCE = st.builds(
-    Divergence, TEXT, TEXT, COUNT, st.sampled_from(["tie", "shift", "real", "unknown"]), MAYBE,
+    Divergence, TEXT, TEXT, st.integers(-1, 10**6), st.sampled_from(["tie", "shift", "real", "unknown"]), MAYBE,
     *[TEXT] * 5,
 )  # fmt: skip
 TEXTS = many(TEXT)

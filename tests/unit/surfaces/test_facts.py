@@ -42,6 +42,14 @@ def test_lines__stage_worse_than_its_checks() -> None:
     assert _facts.why(lines[0]) == "64 of 64 prompts were observed"
 
 
+def test_place__unknown() -> None:
+    """Texts whose tokens are not known part at no token."""
+    found = replace(divergence("real|code-001|1234||x|a|b"), position=-1)
+
+    assert _facts.place(found) == "–"
+    assert _facts.place(replace(found, position=1234)) == "1,234"
+
+
 def test_open_lines__worst_first() -> None:
     """FAIL comes before UNPROVEN, PASS not at all."""
     checks = f"{OK}\nUNPROVEN|a|A||||why\nFAIL|b|B||||why"
