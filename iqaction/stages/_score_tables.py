@@ -15,16 +15,23 @@ from iqaction.stats.summary import percentiles, rms
 
 _COLUMNS = ("KL (>=)", "decisive", "differ", "TV (>=)", "NLL")
 _MOST_POINTS = 512
-_Label = Callable[[Leg], NDArray[np.str_]]
+_Codes = Callable[[Leg], NDArray[np.intp]]
+"""For each position of a leg the number of the group that it belongs to."""
 
 
 def tables(leg: Leg, floors: tuple[Leg, ...], bucket_of: Mapping[str, str]) -> tuple[Table, ...]:
     """By position bucket, by input bucket, and the tails, candidate beside floor."""
     if not leg.units:
         return ()
+    inputs = tuple(sorted({bucket_of.get(u, "default") for u in leg.units}))
+
+    def by_input(one: Leg) -> NDArray[np.intp]:
+        per_unit = [inputs.index(bucket_of.get(u, "default")) for u in one.units]
+        return np.repeat(np.array(per_unit, np.intp), one.lengths())
+
     return (
-        _by(leg, floors, "by position", "position", _position_labels),
-        _by(leg, floors, "by input", "bucket", lambda x: _bucket_labels(x, bucket_of)),
+        _by(leg, floors, ("by position", "position", POSITION_BUCKETS), _position_codes),
+        _by(leg, floors, ("by input", "bucket", inputs), by_input),
         _tails(leg, floors),
     )
 
@@ -73,57 +80,47 @@ def _positions(leg: Leg) -> NDArray[np.int64]:
     return np.arange(n) - np.repeat(leg.starts, leg.lengths())
 
 
-def _position_labels(leg: Leg) -> NDArray[np.str_]:
-    length = int(leg.lengths().max(initial=0))
-    names = np.array(POSITION_BUCKETS)[buckets(length)]
-    labels: NDArray[np.str_] = names[_positions(leg)]
-    return labels
+def _position_codes(leg: Leg) -> NDArray[np.intp]:
+    """Index into ``POSITION_BUCKETS`` of each position."""
+    codes: NDArray[np.intp] = buckets(int(leg.lengths().max(initial=0)))[_positions(leg)]
+    return codes
 
 
-def _bucket_labels(leg: Leg, bucket_of: Mapping[str, str]) -> NDArray[np.str_]:
-    per_unit = np.array([bucket_of.get(u, "default") for u in leg.units])
-    labels: NDArray[np.str_] = np.repeat(per_unit, leg.lengths())
-    return labels
-
-
-def _by(leg: Leg, floors: tuple[Leg, ...], title: str, head: str, label: _Label) -> Table:
-    labels = label(leg)
-    floor_labels = [label(f) for f in floors]
-    rows = []
-    present = set(labels.tolist())
-    ordered = [n for n in POSITION_BUCKETS if n in present]
-    for name in (*ordered, *sorted(present - set(ordered))):
-        now = _figures([leg], [labels == name])
-        before = _figures(list(floors), [x == name for x in floor_labels])
-        rows.append((name, float((labels == name).sum()), *_interleave(now, before)))
+def _by(
+    leg: Leg, floors: tuple[Leg, ...], names: tuple[str, str, tuple[str, ...]], codes: _Codes
+) -> Table:
+    """A row for each group that the candidate has a position in; ``names`` are the table's, its
+    first column's and the groups'. The floor's groups are the candidate's."""
+    title, head, groups = names
+    counts, now = _figures([leg], len(groups), codes)
+    _, before = _figures(list(floors), len(groups), codes)
+    rows = tuple(
+        (group, float(counts[g]), *_interleave(now[:, g].tolist(), before[:, g].tolist()))
+        for g, group in enumerate(groups)
+        if counts[g]
+    )
     columns = [head, "positions"]
     for column in _COLUMNS:
         columns += [column, f"{column}, floor"]
-    return Table(title, tuple(columns), tuple(rows))
+    return Table(title, tuple(columns), rows)
 
 
-def _interleave(
-    now: tuple[float | None, ...], before: tuple[float | None, ...]
-) -> tuple[float | None, ...]:
-    return tuple(x for pair in zip(now, before, strict=True) for x in pair)
+def _interleave(now: list[float], before: list[float]) -> tuple[float | None, ...]:
+    return tuple(_finite(x) for pair in zip(now, before, strict=True) for x in pair)
 
 
-def _figures(legs: list[Leg], masks: list[NDArray[np.bool_]]) -> tuple[float | None, ...]:
-    """Means over positions in the order of ``_COLUMNS``; None where there is no position."""
-    n = sum(int(m.sum()) for m in masks)
-    if n == 0:
-        return (None,) * len(_COLUMNS)
-    sums = np.zeros(len(_COLUMNS))
-    for leg, mask in zip(legs, masks, strict=True):
-        c = leg.compared
-        sums += [
-            c.kl[mask].sum(),
-            c.decisive[mask].sum(),
-            (~c.agree[mask]).sum(),
-            c.tv[mask].sum(),
-            c.nll_cand[mask].sum(),
-        ]
-    return tuple(_finite(x) for x in sums / n)
+def _figures(
+    legs: list[Leg], groups: int, codes: _Codes
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Positions of each group, and means in the order of ``_COLUMNS``, (columns, groups); NaN
+    where there is no position."""
+    counts, sums = np.zeros(groups, np.int64), np.zeros((len(_COLUMNS), groups))
+    for leg in legs:
+        code, c = codes(leg), leg.compared
+        counts += np.bincount(code, minlength=groups)
+        for i, column in enumerate((c.kl, c.decisive, ~c.agree, c.tv, c.nll_cand)):
+            sums[i] += np.bincount(code, weights=column, minlength=groups)
+    return counts, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _tails(leg: Leg, floors: tuple[Leg, ...]) -> Table:
