@@ -183,8 +183,11 @@ def figure(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = text.replace(">=", "≥").replace("<=", "≤")
-    return _SPECIAL.sub(lambda found: "\\" + found[0], figure(text))
+    return _SPECIAL.sub(lambda found: "\\" + found[0], figure(_signs(text)))
+
+
+def _signs(text: str) -> str:
+    return text.replace(">=", "≥").replace("<=", "≤")
 
 
 Part = tuple[bool, str]  # (is code, text)
@@ -254,10 +257,10 @@ def prose_html(text: str, limit: int = 4000) -> str:
     at = 0
     text = " ".join(head(text, limit).split())
     for quoted in _QUOTED.finditer(text):
-        out.append(html(text[at : quoted.start()]))
+        out.append(html(_signs(text[at : quoted.start()])))
         out.append(f"<code>{html(quoted[1])}</code>")
         at = quoted.end()
-    out.append(html(text[at:]))
+    out.append(html(_signs(text[at:])))
     return "".join(out)
 
 

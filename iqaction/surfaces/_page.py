@@ -30,7 +30,8 @@ _STYLE = (
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--ink);
  font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}
-h1,p,.why,tbody th{overflow-wrap:anywhere}
+h1,p,.why,table.checks th{overflow-wrap:anywhere}
+td,th{overflow-wrap:break-word}
 main{max-width:70rem;margin:0 auto;padding:1rem 1rem 4rem}
 h1{font-size:1.5rem;line-height:1.3;margin:.5rem 0}
 h2{font-size:1.2rem;margin:2.4rem 0 .6rem;padding-bottom:.25rem;border-bottom:1px solid var(--rule)}
@@ -136,14 +137,11 @@ def page(title: str, body: str) -> str:
     )
 
 
-def section(ident: str, title: str, *blocks: str) -> str:
-    """A headed section; "" where no block says anything."""
-    inside = "\n".join(b for b in blocks if b)
-    if not inside:
-        return ""
+def section(ident: str, title: str, body: str) -> str:
+    """A headed section."""
     return (
         f'<section id="{ident}" aria-labelledby="{ident}-h">\n'
-        f'<h2 id="{ident}-h">{title}</h2>\n{inside}\n</section>'
+        f'<h2 id="{ident}-h">{title}</h2>\n{body}\n</section>'
     )
 
 

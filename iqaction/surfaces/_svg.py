@@ -187,7 +187,8 @@ def _in_words(series: Series, points: list[_Point], drawn: int, limit: float | N
         said += f"; {len(over):,} above the limit"
         names = [head(p.label, 80) for p in over[:_NAMED] if p.label]
         if names:
-            said += ": " + ", ".join(names) + (", ..." if len(over) > len(names) else "")
+            more = len(over) - len(names)
+            said += ": " + ", ".join(names) + (f" and {more:,} more" if more else "")
     return html(said) + "."
 
 

@@ -209,7 +209,7 @@ def _card(d: Divergence, limits: Limits) -> str:
     b = _side("candidate", "b", d.before, (d.candidate_token, d.candidate_after), limits)
     return (
         f'<article class="part {kind}"><h3><code>{html(head(d.unit, _facts.NAME))}</code> '
-        f'<span class="quiet">token {d.position:,} · {html(_facts.gap(d))} · '
+        f'<span class="quiet">token {_facts.place(d)} · {html(_facts.gap(d))} · '
         f'{html(head(d.kind, 20))}{bucket}</span></h3><div class="pair">{a}{b}</div></article>'
     )
 
@@ -275,7 +275,7 @@ def _table(title: str, t: Table, limits: Limits) -> str:
         return ""
     grid, aligns = _figures.grid(t, limits.rows)
     rows = [[html(head(c, 160)) for c in row] for row in grid]
-    columns = [html(head(c, _facts.NAME)) for c in t.columns]
+    columns = [prose_html(c, _facts.NAME) for c in t.columns]
     text = _page.table(html(head(title, 300)), columns, aligns, rows)
     more = len(t.rows) - len(rows)
     return text + (f'<p class="quiet">{more:,} more rows: report.json.</p>' if more > 0 else "")

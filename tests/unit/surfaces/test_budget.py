@@ -10,7 +10,7 @@ from markup import of_html, of_markdown
 from report_factory import report, stage
 
 from iqaction.report import Change, Coverage, Divergence, Engine, Report, Series, Table, UnitFault
-from iqaction.surfaces import _budget, _sections, render_all
+from iqaction.surfaces import _budget, _sections, load, render_all
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
 
@@ -67,6 +67,18 @@ def test_surfaces__ten_thousand_divergences() -> None:
 def test_surfaces__stay_within_their_limits(text: str) -> None:
     """Texts that grow when they are escaped fit as well."""
     fits_everywhere(huge(60, text), "60")
+
+
+def test_html__says_what_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page over its limit is rendered with less, says so, and is whole in form."""
+    monkeypatch.setattr(_budget, "PAGE_BYTES", 150_000)
+    (page,) = load("html")(huge(60, "lorem ipsum "))
+    seen = of_html(page.content)
+
+    assert "Shortened to fit (fewer divergences" in page.content
+    assert "The whole is in report.json." in page.content
+    assert len(page.content.encode()) <= 150_000
+    assert not seen.open + seen.unbalanced
 
 
 def fits_everywhere(large: Report, count: str) -> None:

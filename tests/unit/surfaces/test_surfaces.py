@@ -12,7 +12,7 @@ from markup import of_html
 from report_factory import CASES, failed_by_score, passed, report, stage
 
 from iqaction import surfaces
-from iqaction.report import Report
+from iqaction.report import Report, Table
 from iqaction.surfaces import comment
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, SetOutput, UpsertComment, WriteFile
 from iqaction.verdict import Verdict
@@ -228,3 +228,15 @@ def test_html__texts_side_by_side() -> None:
         "<mark> sorted</mark>(rows, key=len)</pre>"
     ) in page
     assert "<mark> sort</mark>(rows, key=len)</pre>" in page
+
+
+def test_html__what_is_cut_is_counted() -> None:
+    """More checks and tables than a page holds are counted, and a table without columns is none."""
+    many = "\n".join(f"UNPROVEN|m{i}|t{i}||||why" for i in range(400))
+    tables = (Table("columnless", (), ()), *(Table(f"t{i}", ("a",), ((1.0,),)) for i in range(50)))
+    page = page_of(report("x", stage("s", many, tables=tables)))
+
+    assert "100 more: report.json" in page
+    assert "11 more tables: report.json" in page
+    assert "columnless" not in page
+    assert "**columnless**" in comment_of(report("x", stage("s", many, tables=tables)))

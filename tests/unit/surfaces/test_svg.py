@@ -103,3 +103,10 @@ def test_gauge__bar_and_point(line: str, parts: list[str]) -> None:
 def test_gauge__nothing_to_compare(line: str) -> None:
     """Without a positive margin or without a number there is no bar."""
     assert _svg.gauge(check(line)) == ""
+
+
+def test_plot__many_above_the_limit_are_counted() -> None:
+    """Five are named, the others counted."""
+    drawn = _svg.plot(series(*map(float, range(9)), labels=True, limit=0.5), "p")
+
+    assert "8 above the limit: p8, p7, p6, p5, p4 and 3 more." in drawn
