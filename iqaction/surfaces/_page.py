@@ -59,7 +59,7 @@ nav a{display:inline-block;margin-right:1rem;padding:.15rem 0}
 a{color:var(--plot)}
 .box{border:1px solid var(--rule);border-left:4px solid var(--unproven);border-radius:6px;
  padding:.25rem 1rem;margin:1rem 0}
-.scroll{overflow-x:auto;margin:.25rem 0 1.25rem}
+.scroll{overflow-x:auto;margin:1rem 0 1.25rem}
 .scroll:focus-visible{outline:2px solid var(--plot)}
 table{border-collapse:collapse;min-width:min(100%,40rem);font-size:.9375rem}
 table.checks{width:100%}
