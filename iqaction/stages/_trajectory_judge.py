@@ -252,7 +252,8 @@ def _guard_counts(pairs: list[_Pair]) -> list[tuple[str, float, str]]:
             (_guard.loops(b), _guard.loops(a)),
             (pair.candidate.finish_reason == "length", pair.baseline.finish_reason == "length"),
             (_guard.much_shorter(b, a), _guard.much_shorter(a, b)),
-            (bool(now - before), bool(before - now)),
+            # One script for another is the candidate's sign alone: as both arms' it would vanish.
+            (bool(now - before), bool(before - now) and now <= before),
         ]
         for count, (candidate, baseline) in zip(counts.values(), signs, strict=True):
             count[0] += candidate and not baseline
