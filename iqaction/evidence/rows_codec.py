@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import math
+import sys
 import zlib
 from collections.abc import Mapping
 
@@ -147,13 +149,17 @@ def _whole(body: Mapping[str, JSON], name: str, most: int) -> int:
 def _pieces(value: JSON) -> dict[int, str]:
     if not isinstance(value, dict):
         raise EvidenceError("rows: no pieces", expected="display text by token key")
-    # All keys at once: there are some hundred a text, and one by one they cost as much as the rest.
+    # All keys at once, and each token's key and text kept once: there are some hundred a text, and
+    # one by one they would cost as much as the numbers.
     keys = "".join(value)
     good = keys.isascii() and keys.isdigit() and all(0 < len(k) < _MOST_DIGITS for k in value)
     if value and not (good and set(map(type, value.values())) == {str}):
         odd = next((k for k, v in value.items() if not (_is_key(k) and type(v) is str)), "")
         raise EvidenceError(f"rows: a piece under {odd!a:.40}", expected="a key and its text")
-    return {int(k): str(v) for k, v in value.items()}
+    return {_number(k): sys.intern(v) for k, v in value.items() if isinstance(v, str)}
+
+
+_number = functools.lru_cache(2**16)(int)
 
 
 def _is_key(text: str) -> bool:
