@@ -10,7 +10,9 @@ from iqaction.verdict import Verdict
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with how sure it is. ``interval`` is two-sided at ``level``; None: not computed.
+    """A number with how sure it is. ``interval`` is at ``level``; None: not computed.
+
+    A side of the interval that is None is open: the other is then a one-sided bound.
 
     ``unit`` is one of "nats", "share", "count", "prompts", "perplexity", "tokens".
     """

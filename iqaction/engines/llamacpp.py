@@ -31,7 +31,7 @@ from iqaction.engines._logprobs import Listed
 from iqaction.engines._reading import as_count, as_ids, as_list, as_map, as_text
 from iqaction.rows import Position, Token
 
-_KEPT = ("ftype", "n_vocab", "n_params", "size", "n_ctx_train")  # of the model's own figures
+_KEPT = ("ftype", "n_vocab", "n_params", "n_ctx_train")  # of the model's own figures
 _LONGEST_GAP = 3  # an incomplete UTF-8 character has at most three bytes, so three tokens
 
 UNCONFIRMED = "the prompt's token ids do not have the length that the engine reports"

@@ -19,7 +19,7 @@ from iqaction.report import Check, UnitFault
 from iqaction.stages._forced import Leg
 from iqaction.stages._levels import WORST_SHARE, alpha
 from iqaction.stages._lost import Lost
-from iqaction.stages._shares import estimate, names
+from iqaction.stages._shares import at_least, at_most, estimate, names
 from iqaction.stages._shares import power as share_power
 from iqaction.stats.proportions import clopper_pearson_upper, exceeds_p
 from iqaction.verdict import Verdict
@@ -185,7 +185,10 @@ def check(plan: Plan, found: Hits, lost: Lost, required: int, what: What) -> Che
     else:
         verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}"
         power, more = share_power(len(worst), n, confidence)
-    share = estimate(what.metric, len(worst), n)
+    if verdict is Verdict.FAIL:
+        share = estimate(what.metric, len(worst), n, at_least(len(worst), n, confidence))
+    else:
+        share = estimate(what.metric, len(worst), n, at_most(len(worst), n, confidence))
     return Check(
         what.metric,
         what.title,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from iqaction.report import Estimate
 from iqaction.stages._levels import FEWEST_TO_PASS, MOST_UNITS, WORST_SHARE
 from iqaction.stats.proportions import clopper_pearson_lower, clopper_pearson_upper
@@ -10,14 +12,32 @@ BEYOND = "the estimate is beyond the margin: more prompts will not make this PAS
 OVER_BUDGET = f"cannot be decided within {MOST_UNITS} prompts"
 
 
-def estimate(metric: str, hits: int, n: int) -> Estimate:
-    """``hits`` of ``n`` with the exact two-sided 95 % interval; no value where n is 0."""
+class Bounds(NamedTuple):
+    """One side of an exact interval; the other is open (None)."""
+
+    low: float | None
+    high: float | None
+    confidence: float
+
+
+def at_most(hits: int, n: int, confidence: float) -> Bounds:
+    """The upper bound, which a PASS rests on."""
+    return Bounds(None, clopper_pearson_upper(hits, n, confidence), confidence)
+
+
+def at_least(hits: int, n: int, confidence: float) -> Bounds:
+    """The lower bound, which a FAIL rests on."""
+    return Bounds(clopper_pearson_lower(hits, n, confidence), None, confidence)
+
+
+def estimate(metric: str, hits: int, n: int, bounds: Bounds) -> Estimate:
+    """``hits`` of ``n`` with the one-sided bound that the verdict rests on; no value for n = 0."""
     return Estimate(
         metric,
         hits / n if n else None,
-        (clopper_pearson_lower(hits, n, 0.975), clopper_pearson_upper(hits, n, 0.975)),
-        0.95,
-        "Clopper-Pearson",
+        (bounds.low, bounds.high),
+        bounds.confidence,
+        "Clopper-Pearson, one-sided",
         n,
         "share",
     )

@@ -33,7 +33,7 @@ from iqaction.stages._paths import (
     scored,
     with_end,
 )
-from iqaction.stages._shares import estimate, names
+from iqaction.stages._shares import at_least, at_most, estimate, names
 from iqaction.stages._shares import power as share_power
 from iqaction.stats.proportions import (
     clopper_pearson_lower,
@@ -213,7 +213,13 @@ def _divergence_check(context: Context, lost: Lost, divergences: list[Divergence
             power = "answers are missing or cannot be weighed: more prompts will not decide it"
         else:
             power, more = share_power(real, n, confidence)
-    share = estimate("trajectory.real", real, n)
+    failing = verdict is Verdict.FAIL
+    bounds = (
+        at_least(real, n, 1 - alpha(context.plan))
+        if failing
+        else at_most(real + open_, n, confidence)
+    )
+    share = estimate("trajectory.real", real, n, bounds)
     return Check(
         "trajectory.real",
         "greedy texts: real divergences",

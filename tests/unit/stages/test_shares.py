@@ -13,21 +13,23 @@ from iqaction.stats.proportions import clopper_pearson_upper
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 59), (3, 64), (64, 64), (1, 1)])
 def test_estimate__second_implementation(hits: int, n: int) -> None:
-    """The interval is scipy's exact one."""
-    found = _shares.estimate("x.y", hits, n)
-    wanted = binomtest(hits, n).proportion_ci(0.95, "exact")
+    """The bound is one side of scipy's exact interval at twice the error, the other side open."""
+    wanted = binomtest(hits, n).proportion_ci(0.90, "exact")
+    high = _shares.estimate("x.y", hits, n, _shares.at_most(hits, n, 0.95))
+    low = _shares.estimate("x.y", hits, n, _shares.at_least(hits, n, 0.95))
 
-    assert found.value == hits / n
-    assert found.interval == pytest.approx((wanted.low, wanted.high), abs=1e-9)
-    assert (found.n_units, found.level, found.unit) == (n, 0.95, "share")
+    assert high.value == low.value == hits / n
+    assert high.interval == (None, pytest.approx(wanted.high, abs=1e-9))
+    assert low.interval == (pytest.approx(wanted.low, abs=1e-9), None)
+    assert (high.n_units, high.level, high.unit) == (n, 0.95, "share")
 
 
 def test_estimate__nothing() -> None:
-    """Nothing observed has no value, and an interval that says so."""
-    found = _shares.estimate("x.y", 0, 0)
+    """Nothing observed has no value, and a bound that says so."""
+    found = _shares.estimate("x.y", 0, 0, _shares.at_most(0, 0, 0.95))
 
     assert found.value is None
-    assert found.interval == (0.0, 1.0)
+    assert found.interval == (None, 1.0)
 
 
 @pytest.mark.parametrize(("hits", "n"), [(1, 64), (2, 96), (0, 40), (0, 0), (3, 128)])
