@@ -522,38 +522,52 @@ def test_guard__fresh_texts_lost(world: World, baseline: Observed) -> None:
         assert said in check.reason
 
 
+CYRILLIC = "это совсем другой текст, в нём нет ни петли, ни повторов"
 SIGNS = {
     "cut off at the token limit": lambda g: replace(g, finish_reason="stop"),
-    "uses another script": lambda g: replace(
-        g, text="это совсем другой текст, в нём нет ни петли, ни повторов"
-    ),
+    "uses another script": lambda g: replace(g, text=CYRILLIC),
     "less than half as long": lambda g: replace(g, text=g.text[:9]),
 }
 
 
+def spoiled(observed: Observed, change: object) -> Observed:
+    """Twenty texts of the evidence, changed."""
+
+    def one(tag: Tag, answer: object) -> object:
+        if isinstance(answer, Generation) and tag.launch == 0 and tag.unit < "p-020":
+            return change(answer)  # type: ignore[operator]
+        return answer
+
+    return answering(observed, "trajectory", one)
+
+
 @pytest.mark.parametrize("sign", SIGNS)
 def test_guard__signs(healthy: Observed, baseline: Observed, sign: str) -> None:
-    """Texts cut at the limit, in another script or of half the length raise the guard, in the
-    candidate only: a baseline that is worse does not."""
-    change = SIGNS[sign]
+    """Texts cut at the limit, in another script or of half the length raise the guard."""
+    # "length" is how these texts end: there it is the baseline's that must stop
+    if "cut off" in sign:
+        observed = replace(healthy, baseline=spoiled(baseline, SIGNS[sign]))
+    else:
+        observed = spoiled(healthy, SIGNS[sign])
 
-    def spoil(observed: Observed, arm: Arm) -> Observed:
-        def one(tag: Tag, answer: object) -> object:
-            if isinstance(answer, Generation) and tag.arm is arm and tag.unit < "p-020":
-                return change(answer)
-            return answer
+    check = check_of(judged(observed), "trajectory.guard")
 
-        return answering(observed, "trajectory", one)
+    assert check.verdict is Verdict.UNPROVEN
+    assert f"{sign}: 20 more, 0 fewer than the baseline" in check.reason
 
-    # "length" is how these texts end: it is the baseline whose texts must stop
-    worse = Arm.BASELINE if "cut off" in sign else Arm.CANDIDATE
-    ours = spoil(healthy, Arm.CANDIDATE)
-    theirs = replace(healthy, baseline=spoil(baseline, Arm.BASELINE))
-    raised, fine = (theirs, ours) if worse is Arm.BASELINE else (ours, theirs)
 
-    assert sign in check_of(judged(raised), "trajectory.guard").reason
-    assert check_of(judged(raised), "trajectory.guard").verdict is Verdict.UNPROVEN
-    assert check_of(judged(fine), "trajectory.guard").verdict is Verdict.PASS
+@pytest.mark.parametrize("sign", SIGNS)
+def test_guard__baseline_is_the_worse_one(healthy: Observed, baseline: Observed, sign: str) -> None:
+    """What only the baseline's texts show is nothing against the candidate."""
+    if "cut off" in sign:
+        observed = spoiled(healthy, SIGNS[sign])
+    elif "script" in sign:
+        mixed = lambda g: replace(g, text=g.text + CYRILLIC)  # noqa: E731
+        observed = replace(healthy, baseline=spoiled(baseline, mixed))
+    else:
+        observed = replace(healthy, baseline=spoiled(baseline, SIGNS[sign]))
+
+    assert check_of(judged(observed), "trajectory.guard").verdict is Verdict.PASS
 
 
 def test_guard__nothing_to_compare(world: World, baseline: Observed) -> None:
