@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from iqaction.stages._base import Context
 from iqaction.stages._checks import lacks_only_prompts, unproven, verdict_of
 from iqaction.stages._paths import NO_TEXT, SCORE, TRAJECTORY, Kept, generation, scored
 from iqaction.stages._reference_leg import LegResult
-from iqaction.stages._required import references
+from iqaction.stages._required import evidence_lost, references
 from iqaction.stages._self_leg import SelfLeg
 from iqaction.stages._shares import names
 from iqaction.verdict import Verdict
@@ -83,23 +84,31 @@ def _capture(context: Context) -> StageResult:
             f"{len(ready)} of {len(units)} prompts can be compared with; {len(own)} checked "
             f"against their own decoding; {len(launches)} relaunches observed"
         )
-    caveats = []
-    if gaps:
-        reasons = names(sorted(set(gaps.values())), 2)
-        caveats.append(
-            f"{len(gaps)} prompts will be left out of comparisons: {names(tuple(gaps))} ({reasons})"
-        )
+    live = bool(context.spec.text("reference"))
+    lost = () if live else tuple(u for u in gaps if evidence_lost(seen, u))
+    left_out = {u: why for u, why in gaps.items() if u not in lost}
+    caveats = [
+        *_unit_caveat(left_out, "will be left out of comparisons"),
+        *_unit_caveat({u: gaps[u] for u in lost}, "lack evidence: no comparison will PASS"),
+    ]
     if unchecked := _repeatable.unchecked(seen):
         caveats.append(unchecked)
     return StageResult(
         SCORE,
         verdict if ready else Verdict.NOT_RUN,
         (Check("score.capture", "reference scores", verdict, reason),),
-        Coverage(len(units), len(ready), left_out=tuple(gaps)),
+        Coverage(len(units), len(ready), missing=lost, left_out=tuple(left_out)),
         required=context.spec.required,
         caveats=tuple(caveats),
         look=context.look,
     )
+
+
+def _unit_caveat(units: Mapping[str, str], what: str) -> tuple[str, ...]:
+    if not units:
+        return ()
+    reasons = names(sorted(set(units.values())), 2)
+    return (f"{len(units)} prompts {what}: {names(tuple(units))} ({reasons})",)
 
 
 def _comparable(context: Context, seen: Observed) -> tuple[tuple[str, ...], dict[str, str]]:

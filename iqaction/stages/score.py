@@ -17,7 +17,7 @@ from iqaction.report import StageResult
 from iqaction.stages import _live, _score_ask, _score_judge
 from iqaction.stages._base import Asking, Context, Param
 from iqaction.stages._paths import TRAJECTORY
-from iqaction.stages._required import references
+from iqaction.stages._required import evidence_lost, references
 
 PARAMS = (
     Param(
@@ -81,7 +81,8 @@ class Score:
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
         if spec.text("reference"):
             return {}  # what the live reference makes of the baseline's texts is not yet known
-        return references(baseline, baseline.plan.prompt_ids)[1]
+        gaps = references(baseline, baseline.plan.prompt_ids)[1]
+        return {u: why for u, why in gaps.items() if not evidence_lost(baseline, u)}
 
     def ask(self, context: Context) -> Asking:
         if context.baseline is None:

@@ -25,7 +25,7 @@ from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt, max_tokens, merge_kwargs
 from iqaction.report import StageResult
 from iqaction.stages._base import Asking, Context, Param, Round
-from iqaction.stages._paths import FRESH, TRAJECTORY
+from iqaction.stages._paths import FRESH, TRAJECTORY, generation
 from iqaction.stages._trajectory_judge import guard_is_raised, judge, without_text
 
 _ALONE = 3  # how many first requests may be spent alone on finding the log-probability cap
@@ -55,7 +55,10 @@ class Trajectory:
         return frozenset({Capability.CHAT}) if asked else frozenset()
 
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
-        return without_text(baseline, baseline.plan.prompt_ids)
+        kept = baseline.seen.get(TRAJECTORY, {})
+        gaps = without_text(baseline, baseline.plan.prompt_ids)
+        # One that was never asked is no limit of the baseline's: it stays, as a gap.
+        return {u: why for u, why in gaps.items() if generation(kept, Arm.BASELINE, u) is not None}
 
     def ask(self, context: Context) -> Asking:
         """The texts, then prompt ids where the answers lacked them, then failures once more."""

@@ -19,7 +19,7 @@ from world import (
 )
 
 from iqaction import stages
-from iqaction.calls import Arm, Capability, Observation, Scored, Tag
+from iqaction.calls import Arm, Capability, Generation, Observation, Scored, Tag
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec, Value
 from iqaction.stages._paths import cut
@@ -202,6 +202,39 @@ def test_capture__gaps_are_named(baseline: Observed) -> None:
     assert "2 prompts will be left out of comparisons: p-007, p-009" in said
     assert "relaunch 3: HTTP 500" in said
     assert set(STAGE.left_out(bad.plan.stages[1], bad)) == {"p-007", "p-009"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "tag"),
+    [
+        ("trajectory", Tag(Arm.BASELINE, "trajectory", "p-007")),
+        ("score", Tag(Arm.BASELINE, "self", "p-007")),
+        ("score", Tag(Arm.REPEAT, "reference", "p-007", 2)),
+    ],
+)
+def test_left_out__not_what_was_lost(baseline: Observed, stage: str, tag: Tag) -> None:
+    """An answer that is gone is no limit of the baseline: deleting it takes no prompt away."""
+    bad = without(baseline, stage, lambda t: t == tag)
+
+    assert STAGE.left_out(bad.plan.stages[1], bad) == {}
+    assert stages.load("trajectory").left_out(bad.plan.stages[0], bad) == {}
+    found = stage_of(judged(bad), "score")
+    assert (found.coverage.missing, found.coverage.left_out) == (("p-007",), ())
+    (said,) = found.caveats
+    assert said.startswith("1 prompts lack evidence: no comparison will PASS: p-007")
+
+
+def test_left_out__not_what_was_edited(baseline: Observed) -> None:
+    """A text of other tokens than were forced is edited evidence, not a limit of the baseline."""
+    tag = Tag(Arm.BASELINE, "trajectory", "p-007")
+    answer = baseline.seen["trajectory"][tag].answer
+    assert isinstance(answer, Generation)
+    assert answer.rows is not None
+    rows = replace(answer.rows, chosen=answer.rows.top[:, 1])
+    bad = answering(baseline, "trajectory", {tag: replace(answer, rows=rows)})
+
+    assert STAGE.left_out(bad.plan.stages[1], bad) == {}
+    assert stage_of(judged(bad), "score").coverage.missing == ("p-007",)
 
 
 def test_capture__nothing(world: World) -> None:
