@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from iqaction.stages._base import Context
 from iqaction.stages._paths import SCORE, TRAJECTORY, cut, own, scored, with_end
 from iqaction.stats.divergence import Compared, Lists, compare
 
-_UNITS_AT_ONCE = 128  # bounds memory: arrays of this many prompts are laid side by side
+_ROWS_AT_ONCE = 3_000  # of several prompts laid side by side: they stay in the cache
+_Number = TypeVar("_Number", np.signedinteger, np.float32)
 _ROUNDING = 1e-4  # nats above 0 that rounding explains
 
 
@@ -68,6 +69,7 @@ def leg(pairings: Iterator[Pairing]) -> Leg:
     lengths: list[int] = []
     parts: list[Compared] = []
     batch: list[Pairing] = []
+    waiting = 0
 
     def flush() -> None:
         if batch:
@@ -80,8 +82,10 @@ def leg(pairings: Iterator[Pairing]) -> Leg:
         units.append(pairing.unit)
         lengths.append(len(pairing.reference))
         batch.append(pairing)
-        if len(batch) >= _UNITS_AT_ONCE:
+        waiting += lengths[-1]
+        if waiting >= _ROWS_AT_ONCE:
             flush()
+            waiting = 0
     flush()
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64) if units else _NONE
     if not parts:
@@ -96,21 +100,19 @@ _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 
 def _lists(rows: list[Rows]) -> Lists:
     k = max(r.k for r in rows)
-    n = sum(len(r) for r in rows)
-    top = np.full((n, k), PAD, np.result_type(*(r.top.dtype for r in rows)))
-    values = np.full((n, k), -np.inf, np.float32)
-    at = 0
-    for r in rows:
-        top[at : at + len(r), : r.k] = r.top
-        values[at : at + len(r), : r.k] = r.top_logprob
-        at += len(r)
     return Lists(
         np.concatenate([r.chosen for r in rows]),
         np.concatenate([r.logprob for r in rows]),
-        top,
-        values,
+        np.concatenate([_as_wide(r.top, k, PAD) for r in rows]),
+        np.concatenate([_as_wide(r.top_logprob, k, -np.inf) for r in rows]),
         np.concatenate([r.usable for r in rows]),
     )
+
+
+def _as_wide(lists: NDArray[_Number], k: int, empty: float) -> NDArray[_Number]:
+    """The lists with empty slots up to k."""
+    room = k - lists.shape[1]
+    return np.pad(lists, ((0, 0), (0, room)), constant_values=empty) if room else lists
 
 
 def all_usable(rows: Rows) -> bool:
@@ -121,10 +123,14 @@ def all_usable(rows: Rows) -> bool:
     """
     if not len(rows) or not rows.k or not rows.usable.all():
         return False
-    values = rows.top_logprob
     listed = rows.top >= 0
-    sound = np.isfinite(rows.logprob) & (rows.logprob <= _ROUNDING) & listed[:, 0]
-    return bool(sound.all() and (~listed | (np.isfinite(values) & (values <= _ROUNDING))).all())
+    values = rows.top_logprob if listed.all() else rows.top_logprob[listed]
+    return bool(listed[:, 0].all()) and _measured(rows.logprob) and _measured(values)
+
+
+def _measured(values: NDArray[np.float32]) -> bool:
+    """True where all are finite and not above 0; NaN survives both extremes and fails."""
+    return bool(values.max() <= _ROUNDING and values.min() > -np.inf)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,13 @@ _REPEATS = 4
 def loops(text: str) -> bool:
     """True where the end of the text repeats one piece at least four times, 48+ characters long."""
     tail = text.rstrip()[-_REPEATS * _MAX_PERIOD :]
+    last = tail[-1:]
     for period in range(1, min(_MAX_PERIOD, len(tail) // _REPEATS) + 1):
         span = max(_REPEATS * period, _MIN_LOOP)
         if span > len(tail):
             break
+        if tail[-1 - period] != last:  # most periods end here, without a copy
+            continue
         end = tail[-span:]
         if end[period:] == end[:-period] and end.strip():
             return True
