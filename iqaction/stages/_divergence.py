@@ -166,5 +166,5 @@ def top_two_change(rows: Rows, forced: Iterable[Scored]) -> float | None:
 def _value(rows: Rows, keys: Keys, n: int) -> NDArray[np.float64]:
     """Log-probability of ``keys[i]`` in row i; NaN where it is not listed."""
     hit = rows.top[:n] == keys[:, None]
-    value = np.where(hit, rows.top_logprob[:n], -np.inf).max(axis=1)
-    return np.where(hit.any(axis=1), value.astype(np.float64), np.nan)
+    each, at = np.arange(n), hit.argmax(axis=1)
+    return np.where(hit[each, at], rows.top_logprob[each, at].astype(np.float64), np.nan)

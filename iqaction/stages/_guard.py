@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from functools import lru_cache
 
 _MAX_PERIOD = 200  # characters
 _MIN_LOOP = 48  # characters of pure repetition at the end
@@ -35,9 +36,14 @@ def scripts(text: str) -> frozenset[str]:
     letters = {c: n for c, n in Counter(text[:4000]).items() if c.isalpha()}
     counts: Counter[str] = Counter()
     for letter, n in letters.items():
-        counts[unicodedata.name(letter, "UNKNOWN").split(" ")[0].split("-")[0]] += n
+        counts[_script(letter)] += n
     least = max(3, sum(letters.values()) / 10)
     return frozenset(s for s, n in counts.items() if n >= least)
+
+
+@lru_cache(4096)
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "UNKNOWN").split(" ")[0].split("-")[0]
 
 
 def much_shorter(text: str, other: str) -> bool:
