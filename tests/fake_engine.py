@@ -81,6 +81,7 @@ class FakeEngine:
     version: str = "2.0"
     calls: list[Call] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> Observation:
         with self._lock:
@@ -109,8 +110,10 @@ class FakeEngine:
         return TokenIds((*self.system, *self.world.ids(_unit(call.messages[0].content))))
 
     def _model(self, unit: str, more: int = 0) -> np.ndarray:
-        noise = noisy(self.noise, self.seed + more)
-        return self.damage(unit, noise(unit, self.world.logits(unit)))
+        if (unit, more) not in self._known:
+            noise = noisy(self.noise, self.seed + more)
+            self._known[unit, more] = self.damage(unit, noise(unit, self.world.logits(unit)))
+        return self._known[unit, more]
 
     def _chat(self, call: Chat) -> Generation:
         unit = _unit(call.messages[0].content)

@@ -101,6 +101,7 @@ class World:
     sharpness: float = 2.5
     end: str = ""  # how texts end: "" at the length limit; else see ENDS
     names: tuple[str, ...] = field(init=False)
+    _known: dict[str, np.ndarray] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.names = tuple(f"p-{i:03d}" for i in range(self.units))
@@ -112,12 +113,15 @@ class World:
 
     def logits(self, unit: str) -> np.ndarray:
         """At each position of the text, the end token's included where texts stop: (n, v)."""
-        rng = np.random.default_rng([self.seed, zlib.crc32(unit.encode())])
-        logits = rng.normal(0, self.sharpness, (self.length + bool(self.end), self.vocabulary))
-        logits[: self.length, self.eos] = -12.0
-        if self.end:
-            logits[self.length, self.eos] = 12.0
-        return logits
+        if unit not in self._known:
+            rng = np.random.default_rng([self.seed, zlib.crc32(unit.encode())])
+            logits = rng.normal(0, self.sharpness, (self.length + bool(self.end), self.vocabulary))
+            logits[: self.length, self.eos] = -12.0
+            if self.end:
+                logits[self.length, self.eos] = 12.0
+            logits.flags.writeable = False
+            self._known[unit] = logits
+        return self._known[unit]
 
     def prompts(self) -> dict[str, Prompt]:
         return {
@@ -260,6 +264,15 @@ def without(observed: Observed, stage: str, drop: Callable[[Tag], bool]) -> Obse
     """The same evidence with some observations lost."""
     kept = {t: o for t, o in observed.seen[stage].items() if not drop(t)}
     return replace(observed, seen={**observed.seen, stage: kept})
+
+
+def with_launches(baseline: Observed, n: int) -> Observed:
+    """The same capture as it was after ``n`` relaunches."""
+    engines = {k: v for k, v in baseline.engines.items() if k[1] <= n}
+    seen = {
+        s: {t: o for t, o in kept.items() if t.launch <= n} for s, kept in baseline.seen.items()
+    }
+    return replace(baseline, engines=engines, seen=seen)
 
 
 def answering(

@@ -6,7 +6,7 @@ order. ``judge`` sees observations only, so the same evidence always gives the s
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,12 +91,6 @@ class Context:
 
     def observed(self, stage: str) -> Mapping[Tag, Observation]:
         return self.seen.get(stage, {})
-
-    def of(self, stage: str, arm: Arm, leg: str, launch: int = 0) -> Iterator[Observation]:
-        """All first-try observations of one arm, leg and launch, in no set order."""
-        for tag, observation in self.observed(stage).items():
-            if (tag.arm, tag.leg, tag.launch, tag.attempt) == (arm, leg, launch, 0):
-                yield observation
 
 
 class Stage(Protocol):

@@ -524,7 +524,7 @@ def everything(tag: Tag) -> bool:
     return True
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(CASES)), choices(), st.booleans())
 @example("healthy", everything, False)
 @example("healthy", everything, True)
@@ -546,11 +546,11 @@ AT_FAULT = [
     "failing prompts",
     "another template",
 ]
-BOTH = (Arm.CANDIDATE, Arm.BASELINE, Arm.REPEAT)
+THEIRS = (Arm.BASELINE, Arm.REPEAT)
 
 
 @pytest.mark.parametrize(("name", "fail"), [*product(AT_FAULT, (False, True))])
-@pytest.mark.parametrize("arms", [(a,) for a in BOTH] + [BOTH], ids=str)
+@pytest.mark.parametrize("arms", [(Arm.CANDIDATE,), THEIRS, (Arm.CANDIDATE, *THEIRS)], ids=str)
 def test_judge__losing_what_is_wrong(name: str, fail: bool, arms: tuple[Arm, ...]) -> None:
     """Losing just the prompts at which something is wrong makes nothing right."""
     observed, _ = case(name)

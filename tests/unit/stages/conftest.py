@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_engine import captured
+from fake_engine import FakeEngine, captured, compared
 from world import World
 
 from iqaction.observed import Observed
@@ -30,3 +30,15 @@ def stopping() -> World:
 @pytest.fixture(scope="session")
 def stopped(stopping: World) -> Observed:
     return captured(stopping, launches=3)
+
+
+@pytest.fixture(scope="session")
+def well(world: World, baseline: Observed) -> Observed:
+    """A healthy candidate against ``baseline``, both legs."""
+    return compared(world, FakeEngine(world), baseline)
+
+
+@pytest.fixture(scope="session")
+def well_along(world: World, baseline: Observed) -> Observed:
+    """A healthy candidate against ``baseline``, the reference leg only."""
+    return compared(world, FakeEngine(world), baseline, legs=("reference",))

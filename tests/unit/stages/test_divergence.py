@@ -81,6 +81,25 @@ def test_find__gap(gap: float, kind: str) -> None:
     assert (found.unit, found.bucket) == ("p", "code")
 
 
+def test_find__tokens_known_by_text() -> None:
+    """Without ids, tokens are matched by what they print, and weighed alike."""
+
+    def nameless(*positions: Position) -> Generation:
+        rows = pack(
+            [
+                Position(replace(p.chosen, id=None), tuple(replace(t, id=None) for t in p.top))
+                for p in positions
+            ]
+        )
+        return replace(said(*positions), rows=rows)
+
+    found = apart(nameless(A, two(3.0), A), nameless(A, Y, A))
+
+    assert found is not None
+    assert (found.position, found.kind) == (1, "real")
+    assert found.gap == pytest.approx(3.0, abs=1e-6)
+
+
 def test_find__reference_was_not_at_its_favourite() -> None:
     """A token that the reference preferred to its own is a tie: the gap is negative."""
     own = Position(Token("x", -2.0, ord("x")), two(0.3).top)

@@ -262,6 +262,23 @@ def test_judge__unusable(baseline: Observed, change: object, said: str, arm: str
     assert fault.detail.startswith("baseline launch 0: ") is (arm == "baseline")
 
 
+@pytest.mark.parametrize("arm", ["candidate", "baseline"])
+def test_judge__text_lost(baseline: Observed, arm: str) -> None:
+    """A text that was never written prevents a PASS, whichever arm lacks it."""
+    observed = observed_with(candidate(), baseline)
+    if arm == "candidate":
+        spoiled = without(observed, "trajectory", lambda t: t.unit == "p-011")
+    else:
+        lost = without(baseline, "trajectory", lambda t: t.unit == "p-011" and t.launch == 2)
+        spoiled = replace(observed, baseline=lost)
+
+    score = stage_of(judged(spoiled), "score")
+
+    assert score.verdict is Verdict.UNPROVEN
+    (fault,) = score.faults
+    assert fault.detail.endswith("never answered")
+
+
 def test_judge__candidate_failed(baseline: Observed) -> None:
     """A prompt that the candidate failed at is named as failed, and never PASSes."""
     engine = candidate(fails=lambda call: FAILED if call.tag.unit == "p-002" else None)

@@ -20,6 +20,7 @@ from world import (
     noisy,
     only,
     stage_of,
+    with_launches,
     without,
 )
 
@@ -57,7 +58,7 @@ def test_judge__a_against_a(world: World, baseline: Observed) -> None:
     assert stage.meaning == ()
 
 
-def test_judge__identical(world: World, baseline: Observed) -> None:
+def test_judge__identical(world: World) -> None:
     """An identical engine has a KL of exactly 0 and agrees everywhere."""
     quiet = captured(world, 3, lambda n: FakeEngine(world, noise=0.0, version="1.0"))
     report = judged(compared(world, FakeEngine(world, noise=0.0), quiet))
@@ -129,9 +130,9 @@ def test_judge__five_reproduced(world: World, baseline: Observed) -> None:
     assert "against the floor's 0" in check.reason
 
 
-def test_judge__not_reproduced(world: World, baseline: Observed) -> None:
+def test_judge__not_reproduced(world: World, baseline: Observed, well: Observed) -> None:
     """Prompts that are well when asked once more count against a PASS, and for no FAIL."""
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
     bad = FakeEngine(world, damage=noisy(6.0))
     hit = world.names[:6]
     broken = {
@@ -179,15 +180,20 @@ def test_judge__fewest_prompts(units: int) -> None:
 @pytest.mark.parametrize(
     ("launches", "floor", "verdict"),
     [(0, "launches", "UNPROVEN"), (2, "launches", "UNPROVEN"), (3, "launches", "PASS"),
-     (0, "single", "PASS"), (2, "single", "PASS")],
+     (0, "single", "PASS")],
 )  # fmt: skip
 @pytest.mark.parametrize("damage", [healthy, noisy(2.0)])
 def test_judge__launches(
-    world: World, launches: int, floor: str, verdict: str, damage: Damage
+    world: World,
+    baseline: Observed,
+    launches: int,
+    floor: str,
+    verdict: str,
+    damage: Damage,
 ) -> None:
     """Fewer than three relaunches prove nothing, unless the plan goes without and says so."""
-    baseline = captured(world, launches)
-    stage = stage_of(against(baseline, world, damage, floor=floor, **ONLY), "score")
+    few = with_launches(baseline, launches)
+    stage = stage_of(against(few, world, damage, floor=floor, **ONLY), "score")
 
     wanted = verdict if damage is healthy or verdict == "UNPROVEN" else "FAIL"
     assert stage.verdict.value == wanted
@@ -199,7 +205,7 @@ def test_judge__launches(
 
 def test_judge__small_floor_is_said(world: World, baseline: Observed) -> None:
     """Three relaunches suffice and are called few; five are not."""
-    three = stage_of(against(captured(world, 3), world, **ONLY), "score").caveats
+    three = stage_of(against(with_launches(baseline, 3), world, **ONLY), "score").caveats
     five = stage_of(against(baseline, world, **ONLY), "score").caveats
 
     assert any("a small floor: 3 relaunches" in c for c in three)
@@ -237,9 +243,11 @@ LOST_OF_BASELINE = [
 
 @pytest.mark.parametrize(("stage", "tag"), LOST_OF_BASELINE)
 @pytest.mark.parametrize("how", ["lost", "failed"])
-def test_judge__floor_gap(world: World, baseline: Observed, stage: str, tag: Tag, how: str) -> None:
+def test_judge__floor_gap(
+    baseline: Observed, well: Observed, stage: str, tag: Tag, how: str
+) -> None:
     """A prompt that lacks its baseline is a gap: it is named, and nothing PASSes."""
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
     if how == "lost":
         broken = without(baseline, stage, lose(tag))
     else:
@@ -255,9 +263,9 @@ def test_judge__floor_gap(world: World, baseline: Observed, stage: str, tag: Tag
 
 
 @pytest.mark.parametrize("how", ["lost", "failed", "unusable", "short", "other"])
-def test_judge__candidate_prompt_lost(world: World, baseline: Observed, how: str) -> None:
+def test_judge__candidate_prompt_lost(well_along: Observed, how: str) -> None:
     """A prompt that the candidate did not answer, failed at, or answered uselessly never PASSes."""
-    observed = compared(world, FakeEngine(world), baseline, **ONLY)
+    observed = well_along
     tag = Tag(Arm.CANDIDATE, "reference", "p-005")
     answer = observed.seen["score"][tag].answer
     assert isinstance(answer, Scored)
@@ -294,9 +302,9 @@ def test_judge__every_prompt_failed(world: World, baseline: Observed) -> None:
     assert report.verdict is Verdict.UNPROVEN  # the texts are healthy
 
 
-def test_judge__only_decisive_is_judged(world: World, baseline: Observed) -> None:
+def test_judge__only_decisive_is_judged(well_along: Observed) -> None:
     """NaN in a row is no agreement, even where the only margin is on disagreements."""
-    observed = compared(world, FakeEngine(world), baseline, **ONLY)
+    observed = well_along
     decisive = tuple(m for m in observed.plan.stages[1].margins if m.metric == "decisive")
     observed = asking_for(observed, "score", margins=decisive)
     assert judged(observed).verdict is Verdict.PASS
@@ -311,9 +319,9 @@ def test_judge__only_decisive_is_judged(world: World, baseline: Observed) -> Non
     assert judged(answering(observed, "score", spoil)).verdict is Verdict.UNPROVEN
 
 
-def test_judge__no_margins(world: World, baseline: Observed) -> None:
+def test_judge__no_margins(well_along: Observed) -> None:
     """Without margins the figures are shown, and broken prompts are still judged."""
-    observed = compared(world, FakeEngine(world), baseline, **ONLY)
+    observed = well_along
 
     report = judged(asking_for(observed, "score", margins=()))
 

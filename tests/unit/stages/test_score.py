@@ -146,10 +146,10 @@ def test_twice__differs(world: World, baseline: Observed) -> None:
         assert not any(c.power for c in stage.checks if c.judged)
 
 
-def test_twice__alike(world: World, baseline: Observed) -> None:
+def test_twice__alike(baseline: Observed, well: Observed) -> None:
     """Within a quarter of a nat two scorings are alike."""
     assert judged(scored_otherwise(baseline, 0.2)).verdict is Verdict.UNPROVEN
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
     report = judged(replace(observed, baseline=scored_otherwise(baseline, 0.2)))
     assert report.verdict is Verdict.PASS
 
@@ -167,7 +167,7 @@ def shortened(tag: Tag, answer: object) -> object:
 
 
 @pytest.mark.parametrize("how", ["lost", "failed", "unusable", "short"])
-def test_twice__not_done(world: World, baseline: Observed, how: str) -> None:
+def test_twice__not_done(baseline: Observed, well: Observed, how: str) -> None:
     """A second scoring that is lost or useless is not a scoring that agreed."""
     if how == "lost":
         bad = without(baseline, "score", lambda t: t == TWICE)
@@ -175,7 +175,7 @@ def test_twice__not_done(world: World, baseline: Observed, how: str) -> None:
         bad = answering(baseline, "score", {TWICE: FAILED})
     else:
         bad = answering(baseline, "score", unusable if how == "unusable" else shortened)
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
 
     stage = stage_of(judged(replace(observed, baseline=bad)), "score")
 
@@ -294,9 +294,9 @@ def test_caveat__same_to_the_last_bit_unlike_decoding(world: World) -> None:
         assert any("identical to the last bit" in c for c in stage.caveats)
 
 
-def test_caveat__engine_not_known(world: World, baseline: Observed) -> None:
+def test_caveat__engine_not_known(baseline: Observed, well: Observed) -> None:
     """Without a name of either engine nothing is said of their sameness."""
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
 
     for one in (
         replace(observed, engines={}),
@@ -331,9 +331,9 @@ def test_judge__no_judged_check(world: World) -> None:
     assert not stage.more_would_help
 
 
-def test_judge__second_attempt_stands(world: World, baseline: Observed) -> None:
+def test_judge__second_attempt_stands(well: Observed) -> None:
     """A scoring that failed and came when asked once more is as good as any."""
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
     first = Tag(Arm.CANDIDATE, "reference", "p-001")
     again = replace(first, attempt=1)
     kept = dict(answering(observed, "score", {first: FAILED}).seen["score"])

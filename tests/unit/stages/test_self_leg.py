@@ -51,9 +51,9 @@ def sharper(factor: float, start: int = 0) -> Damage:
     return damage
 
 
-def test_judge__healthy(world: World, baseline: Observed) -> None:
+def test_judge__healthy(well: Observed) -> None:
     """Decoding that says what scoring says has no fault."""
-    check = check_of(judged(compared(world, FakeEngine(world), baseline)), "self.faults")
+    check = check_of(judged(well), "self.faults")
 
     assert check.verdict is Verdict.PASS
     assert check.reason.startswith("0 of 64 prompts with a decode fault")
@@ -111,10 +111,10 @@ def test_judge__forcing_fault(world: World, baseline: Observed) -> None:
     assert report.verdict is Verdict.FAIL
 
 
-def test_judge__token_that_is_not_its_own_argmax(world: World, baseline: Observed) -> None:
+def test_judge__token_that_is_not_its_own_argmax(world: World, well: Observed) -> None:
     """A text whose tokens lie below their own rows' favourite is at fault, even where decoding
     and scoring agree on the numbers."""
-    observed = compared(world, FakeEngine(world), baseline)
+    observed = well
 
     def second_choice(tag: Tag, answer: object) -> object:
         if tag.unit not in world.names[:10]:
@@ -189,9 +189,9 @@ def test_judge__baseline_without_self_leg(world: World) -> None:
     assert not [f for f in stage_of(report, "score").faults if f.kind == "missing"]
 
 
-def test_judge__left_out_by_the_plan(world: World, baseline: Observed) -> None:
+def test_judge__left_out_by_the_plan(well_along: Observed) -> None:
     """A plan may leave the leg out: it PASSes, and says what is then not covered."""
-    report = judged(compared(world, FakeEngine(world), baseline, legs=("reference",)))
+    report = judged(well_along)
 
     assert report.verdict is Verdict.PASS
     assert any("decoding under load not covered" in c for c in stage_of(report, "score").caveats)
@@ -284,7 +284,7 @@ def test_judge__text_only_candidate(world: World, baseline: Observed) -> None:
         (lambda a: Failure(FailureKind.STATUS, "boom"), "boom"),
     ],
 )
-def test_compare__refused(world: World, baseline: Observed, change: object, said: str) -> None:
+def test_compare__refused(baseline: Observed, change: object, said: str) -> None:
     """Forced rows that are short, foreign, unusable or failed are not compared."""
     tag = Tag(Arm.BASELINE, "self", "p-000")
     answer = baseline.seen["score"][tag].answer

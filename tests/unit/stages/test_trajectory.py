@@ -227,9 +227,9 @@ def stage(report: Report) -> object:
     return stage_of(report, "trajectory")
 
 
-def test_judge__a_against_a(world: World, baseline: Observed) -> None:
+def test_judge__a_against_a(well: Observed) -> None:
     """The same model again writes the same texts, or parts at ties."""
-    report = judged(compared(world, FakeEngine(world), baseline))
+    report = judged(well)
 
     found = stage_of(report, "trajectory")
     assert found.verdict is Verdict.PASS
@@ -346,8 +346,8 @@ def one_text(observed: Observed, unit: str, answer: object, arm: Arm = Arm.CANDI
 
 
 @pytest.fixture(scope="module")
-def healthy(world: World, baseline: Observed) -> Observed:
-    return compared(world, FakeEngine(world), baseline)
+def healthy(well: Observed) -> Observed:
+    return well
 
 
 def test_judge__empty_text_is_real(healthy: Observed) -> None:
@@ -582,7 +582,7 @@ def test_guard__nothing_to_compare(world: World, baseline: Observed) -> None:
 # captures
 
 
-def test_capture__loops_and_failures_are_named(world: World, baseline: Observed) -> None:
+def test_capture__loops_and_failures_are_named(baseline: Observed) -> None:
     """A capture names the reference's own loops, and prompts it failed at."""
     odd = answering(baseline, "trajectory", looping(("p-001", "p-002")))  # type: ignore[arg-type]
     odd = one_text(odd, "p-005", FAILED, Arm.BASELINE)
