@@ -27,11 +27,11 @@ from iqaction.calls import (
     Tag,
     digest,
 )
-from iqaction.engines._base import WireReply
+from iqaction.engines._base import Dialect, WireReply
 from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt
 from iqaction.report import Report
-from iqaction.stages._base import Context
+from iqaction.stages._base import Context, Stage
 from iqaction.surfaces._base import WriteFile
 from iqaction.verdict import EXIT_CODE, Verdict
 
@@ -202,6 +202,20 @@ def test_docstrings__every_module_and_public_function(path):
 
     assert ast.get_docstring(tree)
     assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("offered", "contract"),
+    [
+        (lambda: example("iqaction/stages/answers.py").STAGE, Stage),
+        (lambda: example("iqaction/engines/acme.py").DIALECT, Dialect),
+    ],
+)
+def test_contributing__examples_keep_the_contract(offered, contract):
+    """The worked examples have everything that their protocol asks for."""
+    wanted = {name for name in vars(contract) if not name.startswith("_")}
+
+    assert wanted - set(dir(offered())) == set()
 
 
 def observed(call: Chat, answer: Generation | Failure) -> Observation:
