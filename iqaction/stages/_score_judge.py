@@ -89,7 +89,7 @@ def _capture(context: Context) -> StageResult:
     left_out = {u: why for u, why in gaps.items() if u not in lost}
     caveats = [
         *_unit_caveat(left_out, "will be left out of comparisons"),
-        *_unit_caveat({u: gaps[u] for u in lost}, "lack evidence: no comparison will PASS"),
+        *_unit_caveat({u: gaps[u] for u in lost if ready}, "lack evidence: no comparison will PASS"),
     ]
     if unchecked := _repeatable.unchecked(seen):
         caveats.append(unchecked)

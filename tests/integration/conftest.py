@@ -100,3 +100,18 @@ def llama(weights: Weights) -> Iterator[Callable[..., Llama]]:
     yield start
     for server in started.values():
         server.stop()
+
+
+# Fixtures that every module here may ask for; imported, since a plug-in list belongs to the root.
+from integration.captured import (  # noqa: E402,F401
+    capture,
+    engine,
+    f16,
+    memory,
+    other_template,
+    q4_0,
+    q8_0,
+    runs,
+    small,
+    system_prompt,
+)
