@@ -24,7 +24,9 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--ctx", type=int, default=4096, help="context length of each slot")
     parser.add_argument("--alias", default="", help="the model's name in answers")
-    parser.add_argument("--template", default="", help="chat template (Jinja); else the model's own")
+    parser.add_argument(
+        "--template", default="", help="chat template (Jinja); else the model's own"
+    )
     args = parser.parse_args(argv)
 
     address_out = os.dup(1)  # a private way out: native code may print to descriptor 1

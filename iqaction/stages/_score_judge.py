@@ -85,11 +85,11 @@ def _capture(context: Context) -> StageResult:
             f"against their own decoding; {len(launches)} relaunches observed"
         )
     live = bool(context.spec.text("reference"))
-    lost = () if live else tuple(u for u in gaps if evidence_lost(seen, u))
+    lost = {} if live else {u: why for u, why in gaps.items() if evidence_lost(seen, u)}
     left_out = {u: why for u, why in gaps.items() if u not in lost}
     caveats = [
         *_unit_caveat(left_out, "will be left out of comparisons"),
-        *_unit_caveat({u: gaps[u] for u in lost if ready}, "lack evidence: no comparison will PASS"),
+        *_unit_caveat(lost if ready else {}, "lack evidence: no comparison will PASS"),
     ]
     if unchecked := _repeatable.unchecked(seen):
         caveats.append(unchecked)
@@ -97,7 +97,7 @@ def _capture(context: Context) -> StageResult:
         SCORE,
         verdict if ready else Verdict.NOT_RUN,
         (Check("score.capture", "reference scores", verdict, reason),),
-        Coverage(len(units), len(ready), missing=lost, left_out=tuple(left_out)),
+        Coverage(len(units), len(ready), missing=tuple(lost), left_out=tuple(left_out)),
         required=context.spec.required,
         caveats=tuple(caveats),
         look=context.look,

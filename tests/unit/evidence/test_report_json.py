@@ -51,8 +51,8 @@ CHECK = st.builds(
     st.booleans(), st.booleans(),
 )  # fmt: skip
 DIVERGENCE = st.builds(
-    Divergence, TEXT, TEXT, st.integers(-1, 10**6), st.sampled_from(["tie", "shift", "real", "unknown"]), MAYBE,
-    *[TEXT] * 5,
+    Divergence, TEXT, TEXT, st.integers(-1, 10**6),
+    st.sampled_from(["tie", "shift", "real", "unknown"]), MAYBE, *[TEXT] * 5,
 )  # fmt: skip
 TEXTS = many(TEXT)
 STAGE = st.builds(
