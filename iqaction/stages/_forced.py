@@ -91,8 +91,11 @@ def leg(pairings: Iterator[Pairing]) -> Leg:
     if not parts:
         empty = Lists(_NONE, np.empty(0), _NONE.reshape(0, 0), np.empty((0, 0)), _NONE.astype(bool))
         parts = [compare(empty, empty)]
-    joined = Compared(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    return Leg(tuple(units), starts, joined)
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    parts.clear()  # column by column, so that a leg is never there twice
+    return Leg(
+        tuple(units), starts, Compared(*(np.concatenate(columns.pop(0)) for _ in columns[:]))
+    )
 
 
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -135,14 +138,12 @@ def _measured(values: NDArray[np.float32]) -> bool:
 
 @dataclass(frozen=True)
 class Reference:
-    """What can be forced of one prompt of the baseline: ids in, and the rows to compare with.
+    """The baseline's rows of one prompt, along its whole path, to compare forced rows with.
 
     ``open_end`` is True where the text stopped and its end token is not known.
     """
 
     unit: str
-    prompt_ids: tuple[int, ...]
-    continuation: tuple[int, ...]
     rows: Rows
     open_end: bool = False
 
@@ -167,9 +168,7 @@ def reference_of(baseline: Observed, unit: str) -> Reference | str:
     if (rows.top[:, 1:2] < 0).all():
         return "it lists one token at a position, which shows no disagreement"
     told = found.answer.completion_tokens
-    return Reference(
-        unit, found.prompt_ids, found.path, rows, told is not None and told > len(found.path)
-    )
+    return Reference(unit, rows, told is not None and told > len(found.path))
 
 
 def forced_along(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import numpy as np
 
@@ -18,8 +19,8 @@ _AGREE_NATS = 0.25  # two scorings of one prompt, one at a time, agree within th
 
 def twice_scored(kept: Kept, units: Iterable[str]) -> tuple[str, ...]:
     """The prompts that a capture scores twice: the first of those that can be forced."""
-    able = [u for u in units if isinstance(own(kept, Arm.BASELINE, u), Own)]
-    return tuple(able[:TWICE])
+    able = (u for u in units if isinstance(own(kept, Arm.BASELINE, u), Own))
+    return tuple(islice(able, TWICE))
 
 
 def differs(baseline: Observed) -> str:

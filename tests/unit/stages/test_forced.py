@@ -140,12 +140,11 @@ def spoil(observed: Observed, change: object, arm: Arm = Arm.BASELINE) -> Observ
 
 
 def test_reference_of__whole() -> None:
-    """The stored text with its prompt ids, its path and its rows."""
+    """The rows of the stored text, along its whole path."""
     found = reference_of(WORLD.capture(launches=1), UNIT)
 
     assert isinstance(found, _forced.Reference)
-    assert found.prompt_ids == WORLD.ids(UNIT)
-    assert found.continuation == tuple(WORLD.path(UNIT))
+    assert found.rows.chosen.tolist() == WORLD.path(UNIT).tolist()
     assert len(found.rows) == 4
     assert not found.open_end
 
