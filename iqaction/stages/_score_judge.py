@@ -180,7 +180,7 @@ def _verdict_of(leg: LegResult | None) -> Verdict | None:
 def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
     said = list(first.meaning) if first else []
     if own is not None and own.meaning:
-        if _verdict_of(first) is Verdict.PASS:
+        if _verdict_of(first) is Verdict.PASS and not own.in_scoring:
             said.append(
                 "Forced scoring agrees with the baseline and decoding does not: the fault is in "
                 "the decode path."
@@ -191,7 +191,12 @@ def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
 
 def _next_steps(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
     steps = []
-    if own is not None and own.meaning and _verdict_of(first) is not Verdict.FAIL:
+    if own is not None and own.meaning and own.in_scoring:
+        steps.append(
+            "run once without chunked prefill, prefix caching, speculative decoding and LoRA: each "
+            "is known to spoil the log-probabilities of prompts"
+        )
+    elif own is not None and own.meaning and _verdict_of(first) is not Verdict.FAIL:
         steps.append(
             "run once without the KV-cache, speculative-decoding or CUDA-graph setting that "
             "changed, and at concurrency 1, to see which of them it is"

@@ -38,6 +38,10 @@ from iqaction.verdict import Verdict
 FAULT_NATS = 0.5
 BELOW_ARGMAX_NATS = 0.25
 _BROKEN_REFERENCE = 0.05  # share of the reference's own prompts with faults that refuses it
+_IN_SCORING = (
+    "The candidate decodes these prompts as the baseline does and scores them otherwise: the "
+    "fault is in forced scoring (prefill kernels, prompt log-probabilities), not in decoding."
+)
 FAULTS = _broken.What("self.faults", "self leg: decode faults", "with a decode fault")
 
 
@@ -133,7 +137,11 @@ def of_baseline(baseline: Observed, units: tuple[Prompt, ...]) -> list[Compared]
 
 @dataclass(frozen=True)
 class SelfLeg:
-    """The leg's check, its faults by prompt, and sentences about what they mean."""
+    """The leg's check, its faults by prompt, and sentences about what they mean.
+
+    ``in_scoring`` is True where most faulty prompts are decoded as the baseline decodes them: then
+    it is forced scoring that went wrong.
+    """
 
     check: Check
     coverage: Coverage
@@ -141,6 +149,7 @@ class SelfLeg:
     meaning: str
     hits: tuple[str, ...]
     caveats: tuple[str, ...] = ()
+    in_scoring: bool = False
 
 
 def judge(context: Context, baseline: Observed) -> SelfLeg:
@@ -163,14 +172,27 @@ def judge(context: Context, baseline: Observed) -> SelfLeg:
         check = unproven(
             check, "the baseline was captured without a self leg: its noise is not known"
         )
+    in_scoring = 2 * sum(_decoded_as_before(context, baseline, u) for u in found) > len(found)
+    meaning = _IN_SCORING if in_scoring else _meaning(ours, found)
     return SelfLeg(
         check,
         coverage,
         (*hits.faults(context.prompts, "decode fault"), *lost.faults(context.prompts)),
-        "" if check.verdict is Verdict.PASS else _meaning(ours, found),
+        "" if check.verdict is Verdict.PASS else meaning,
         tuple(found),
         _caveats(limit),
+        in_scoring,
     )
+
+
+def _decoded_as_before(context: Context, baseline: Observed, unit: str) -> bool:
+    """True where the candidate wrote the baseline's tokens with the baseline's values."""
+    now = generation(context.observed(TRAJECTORY), Arm.CANDIDATE, unit)
+    before = generation(baseline.seen.get(TRAJECTORY, {}), Arm.BASELINE, unit)
+    rows = [a.rows for a in (now, before) if isinstance(a, Generation) and a.rows is not None]
+    if len(rows) < 2 or not np.array_equal(rows[0].chosen, rows[1].chosen):
+        return False
+    return bool(np.all(np.abs(rows[0].logprob - rows[1].logprob) <= BELOW_ARGMAX_NATS))
 
 
 def _caveats(limit: float) -> tuple[str, ...]:

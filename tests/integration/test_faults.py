@@ -231,6 +231,8 @@ def test_forcing_fault__one_token_in_200(
     assert check(report, "self.faults").verdict is not Verdict.PASS
     found = {f.unit for s in report.stages for f in s.faults}
     assert found == set(hit)
+    assert "the fault is in forced scoring" in meaning(report)
+    assert "decode path" not in meaning(report)
 
 
 def test_system_prompt_behind_the_api(system_prompt: Outcome, capture: Capture) -> None:

@@ -105,10 +105,14 @@ def test_judge__one_fault_is_within_the_bound() -> None:
 
 
 def test_judge__forcing_fault(world: World, baseline: Observed) -> None:
-    """A fault that only forced scoring shows does not PASS either."""
+    """A fault that only forced scoring shows does not PASS either, and decoding is not blamed."""
     report = judged(compared(world, FakeEngine(world, forcing=noisy(0.7)), baseline))
 
+    score = stage_of(report, "score")
     assert report.verdict is Verdict.FAIL
+    assert "the fault is in forced scoring" in score.meaning[-1]
+    assert not any("the fault is in the decode path" in m for m in score.meaning)
+    assert any("log-probabilities of prompts" in s for s in report.next_steps)
 
 
 def test_judge__token_that_is_not_its_own_argmax(world: World, well: Observed) -> None:
