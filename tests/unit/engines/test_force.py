@@ -223,7 +223,8 @@ class FakeLlama:
         if request.path == "/tokenize":
             if body["content"] == "a":
                 return answer(200, {"tokens": [101]})
-            return answer(200, {"tokens": [{"id": 6, "piece": "é"}]})
+            whole = [] if 6 in self.fragments else [{"id": 6, "piece": "é"}]
+            return answer(200, {"tokens": whole})
         return self.completion(body)
 
     def completion(self, body: Any) -> WireReply:
