@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import http.client
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -94,8 +95,7 @@ class StandIn:
         self._lock = threading.Lock()
         self._busy = threading.Condition()
         self._now = 0  # requests being answered
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
@@ -152,6 +152,14 @@ class StandIn:
         return said
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # else a client was killed
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 def _handler(between: StandIn) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -160,7 +168,11 @@ def _handler(between: StandIn) -> type[BaseHTTPRequestHandler]:
             self._pass_on(None)
 
         def do_POST(self) -> None:
-            data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            data = self.rfile.read(length)
+            if len(data) < length:  # the client was killed
+                self.close_connection = True
+                return
             self._pass_on(json.loads(data))
 
         def _pass_on(self, body: object) -> None:
