@@ -23,7 +23,7 @@ Keys = NDArray[np.signedinteger]  # of tokens; the two sides may be of different
 POSITION_BUCKETS = ("0-15", "16-63", "64-255", "256+")
 _EDGES = (16, 64, 256)
 _ROUNDING = 1e-6  # a sum of float32 probabilities kept to 6 decimals is no better than this
-_ELEMENTS = 65536  # of one working array: 0.5 MB each, so that a chunk stays in the cache
+_ELEMENTS = 32768  # of one working array: .25 MB each, so that a chunk stays in the cache
 _NOTHING = -1e5  # nats of an empty slot: its probability is 0, and 0 times it is 0, not NaN
 _NO_REF, _NO_CAND = -1, -2  # empty slots of the two sides; differ, so that they never match
 
@@ -275,6 +275,8 @@ def _value_of(token: Keys, side: _Side) -> NDArray[np.float64]:
 
 def _cut(ref: _Side, cand: _Side) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which slots stay where both lists keep as many tokens as the shorter one has."""
+    if ref.listed.shape == cand.listed.shape and ref.listed.all() and cand.listed.all():
+        return ref.listed, cand.listed
     shorter = np.minimum(ref.listed.sum(axis=0), cand.listed.sum(axis=0))
     kept = []
     for side in (ref, cand):
@@ -296,28 +298,41 @@ def _distance(ref: _Side, cand: _Side, tolerance: float) -> _Distance:
     theirs = np.where(keep_cand & (cand.top != ref.chosen), cand.top, _NO_CAND)
     slot = _slots(mine, theirs)
     shared = slot > 0
-    rows = np.arange(slot.shape[1])
-    other = cand.value.take(np.maximum(slot.astype(np.intp) - 1, 0) * rows.size + rows)
+    other = _taken(cand.value, slot)
     # Products with the mask, not np.where: at random masks it mispredicts every branch.
-    p, q = np.exp(ref.value) * shared, np.exp(other) * shared
+    p, q = np.exp(ref.value), np.exp(other)
+    p *= shared
+    q *= shared
     p0, q0 = np.exp(ref.logprob), np.exp(cand.logprob)
     covered, told = p0 + p.sum(axis=0), q0 + q.sum(axis=0)
-    kl = p0 * (ref.logprob - cand.logprob) + (p * (ref.value - other)).sum(axis=0) - covered + told
+    apart = np.subtract(ref.value, other, out=other)
+    apart *= p
+    kl = p0 * (ref.logprob - cand.logprob) + apart.sum(axis=0) - covered + told
 
     rest_ref, rest_cand = np.maximum(1 - covered, 0), np.maximum(1 - told, 0)
     rest_kl, floored = _rest(rest_ref, rest_cand, tolerance)
     kl = np.maximum(kl + rest_kl, 0)
-    tv = (np.abs(p0 - q0) + np.abs(p - q).sum(axis=0) + np.abs(rest_ref - rest_cand)) / 2
+    moved = np.abs(np.subtract(p, q, out=p), out=p).sum(axis=0)
+    tv = (np.abs(p0 - q0) + moved + np.abs(rest_ref - rest_cand)) / 2
 
     disjoint = np.logical_not(shared.any(axis=0))
     if disjoint.any():
         disjoint = disjoint & ~(_among(ref, keep_ref) | _among(cand, keep_cand))
         mass = np.where(keep_cand, np.exp(cand.value), 0).sum(axis=0)
-        apart = -np.log(np.maximum(1 - mass, tolerance))
-        kl = np.where(disjoint, np.maximum(kl, apart), kl)
+        penalty = -np.log(np.maximum(1 - mass, tolerance))
+        kl = np.where(disjoint, np.maximum(kl, penalty), kl)
         tv = np.where(disjoint, np.maximum(tv, mass), tv)
         floored |= disjoint & (1 - mass < tolerance)
     return _Distance(kl, np.minimum(tv, 1), np.minimum(covered, 1), floored, disjoint)
+
+
+def _taken(values: NDArray[np.float64], slot: NDArray[np.unsignedinteger]) -> NDArray[np.float64]:
+    """``values[slot - 1]`` in each column; anything where the slot is 0."""
+    at = slot.astype(np.intp)
+    at -= 1
+    at *= slot.shape[1]
+    at += np.arange(slot.shape[1])
+    return values.take(at, mode="wrap")
 
 
 def _slots(mine: Keys, theirs: Keys) -> NDArray[np.unsignedinteger]:
