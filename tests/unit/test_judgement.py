@@ -282,16 +282,20 @@ def test_looks__half_of_the_second(extended: Observed) -> None:
 
 
 def test_looks__decided_at_the_first() -> None:
-    """Where the first look decides, what may lie beyond it is not looked at."""
+    """Where the first look decides, what lies beyond it is not looked at, observed or not."""
     world = World(units=80, length=4)
     theirs = captured(world, 3)
-    bad_later = only(world.names[70:], noisy(9.0))
-    observed = compared(world, FakeEngine(world, damage=bad_later), theirs, looks=(70, 80))
-    report = judged(observed)
+    bad_later = FakeEngine(world, damage=only(world.names[70:], noisy(9.0)))
+    observed = compared(world, bad_later, theirs, looks=(70, 80))
+    whole = compared(world, bad_later, theirs)
+    both = replace(whole, plan=replace(whole.plan, looks=(70, 80)))
 
-    assert report.verdict is Verdict.PASS
-    assert {s.look for s in report.stages} == {0}
     assert not any(t.unit in world.names[70:] for t in observed.seen["score"])
+    assert judged(whole).verdict is Verdict.FAIL
+    for one in (observed, both):
+        report = judged(one)
+        assert report.verdict is Verdict.PASS
+        assert {s.look for s in report.stages} == {0}
 
 
 # what is said

@@ -369,6 +369,9 @@ def test_judge__two_empty_texts_never_agree(healthy: Observed, baseline: Observe
     found = stage_of(report, "trajectory")
     assert found.verdict is Verdict.UNPROVEN
     assert found.coverage.left_out == ("p-004",)
+    real = check_of(report, "trajectory.real")
+    assert real.verdict is Verdict.UNPROVEN
+    assert "1 of 64 prompts cannot be compared" in real.reason
     assert STAGE.left_out(spec(), theirs) == {"p-004": "baseline: there is no text for it"}
 
 
@@ -630,6 +633,26 @@ def test_template__system_prompt(
     assert check_of(report, "reference.kl").verdict is Verdict.PASS
     faults = [f for f in stage_of(report, "trajectory").faults if f.kind == "template"]
     assert len(faults) == 64
+
+
+@pytest.mark.parametrize("how", ["lost", "failed"])
+def test_template__prompt_that_failed(how: str) -> None:
+    """One failed prompt of 96 is within the bound on real divergences; but it may be the one
+    whose template differs, so that it never PASSes."""
+    world = World(units=96, length=4)
+    observed = compared(world, FakeEngine(world), captured(world, 0), floor="single")
+    tag = Tag(Arm.CANDIDATE, "trajectory", "p-004")
+    assert stage_of(judged(observed), "trajectory").verdict is Verdict.PASS
+    if how == "failed":
+        observed = one_text(observed, "p-004", FAILED)
+        assert check_of(judged(observed), "trajectory.real").verdict is Verdict.PASS
+    else:
+        observed = without(observed, "trajectory", lambda t: t == tag)
+
+    check = check_of(judged(observed), "trajectory.template")
+
+    assert check.verdict is Verdict.UNPROVEN
+    assert "1 of 96 prompts" in check.reason
 
 
 def test_template__same_count_other_ids(healthy: Observed) -> None:
