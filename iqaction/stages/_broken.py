@@ -67,12 +67,15 @@ class Hits:
         Reproduced prompts whose fault is large by any measure (KL beyond .5 nats).
     floor_hits
         Broken prompts in the worst launch of the baseline.
+    asked
+        The hits that were asked once more: the first few dozen of many.
     """
 
     hits: Mapping[str, str]
     reproduced: tuple[str, ...]
     severe: tuple[str, ...] = ()
     floor_hits: int = 0
+    asked: tuple[str, ...] = ()
 
     def faults(self, prompts: Mapping[str, Prompt], kind: str) -> tuple[UnitFault, ...]:
         return tuple(
@@ -80,10 +83,15 @@ class Hits:
                 unit,
                 prompts[unit].bucket,
                 kind,
-                f"{detail}; {'' if unit in self.reproduced else 'not '}again when asked once more",
+                f"{detail}; {self._again(unit)}",
             )
             for unit, detail in self.hits.items()
         )
+
+    def _again(self, unit: str) -> str:
+        if unit not in self.asked:
+            return "not asked once more"
+        return f"{'' if unit in self.reproduced else 'not '}again when asked once more"
 
 
 class _Rule:
@@ -153,6 +161,7 @@ def find(
         tuple(unit for unit, _ in twice),
         tuple(unit for unit, kl in twice if kl > SEVERE_KL_NATS),
         max((int(rule.broken(f).sum()) for f in floors), default=0),
+        second.units,
     )
 
 
@@ -207,6 +216,8 @@ def _said(found: Hits, lost: Lost, n: int, word: str) -> str:
     said = f"{len(found.hits)} of {n} prompts {word}"
     if found.hits:
         again = f"{len(found.reproduced)} again when asked once more"
+        if len(found.asked) < len(found.hits):
+            again += f"; {len(found.asked)} were"
         said += f" ({again}): {names(tuple(found.hits))}"
     if lost.failed:
         said += f"; {len(lost.failed)} failed on the candidate: {names(tuple(lost.failed))}"

@@ -13,6 +13,10 @@ from iqaction.calls import Failure, FailureKind, Force
 from iqaction.stages._base import Asking, Round
 from iqaction.stages._paths import FRESH
 
+# Where so many prompts are broken, their being broken again decides; all of them would cost as
+# much as the whole leg.
+MOST_AGAIN = 32
+
 
 def forced(calls: Iterable[Force], label: str) -> Asking:
     """One at a time; what the engine failed on is asked once more at the end."""
@@ -30,8 +34,9 @@ def forced(calls: Iterable[Force], label: str) -> Asking:
 
 
 def once_more(calls: Iterable[Force], units: tuple[str, ...], label: str) -> Asking:
-    """The calls of these prompts, as fresh requests."""
-    again = tuple(attempt(c, FRESH) for c in calls if c.tag.unit in set(units))
+    """The calls of the first of these prompts, as fresh requests."""
+    few = set(units[:MOST_AGAIN])
+    again = tuple(attempt(c, FRESH) for c in calls if c.tag.unit in few)
     if again:
         yield Round(again, 1, label)
 

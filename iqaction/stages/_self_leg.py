@@ -159,11 +159,13 @@ def judge(context: Context, baseline: Observed) -> SelfLeg:
     limit = limit_of(theirs)
     ours, lost = _collect(context, before)
     found = {c.unit: c.faults(limit) for c in ours if c.faults(limit).size}
-    again = {u: compare(context.seen, Arm.CANDIDATE, u, attempt=FRESH) for u in found}
+    tries = (compare(context.seen, Arm.CANDIDATE, u, attempt=FRESH) for u in found)
+    again = [c for c in tries if isinstance(c, Compared)]
     hits = _broken.Hits(
         {c.unit: _detail(c, found[c.unit]) for c in ours if c.unit in found},
-        tuple(u for u, c in again.items() if isinstance(c, Compared) and c.faults(limit).size),
+        tuple(c.unit for c in again if c.faults(limit).size),
         floor_hits=sum(1 for c in theirs if c.faults(limit).size),
+        asked=tuple(c.unit for c in again),
     )
     check = _broken.check(context.plan, hits, lost, len(context.units), FAULTS)
     coverage = lost.coverage(len(ours))

@@ -52,7 +52,7 @@ def test_broken__empty() -> None:
 def hits(n: int, reproduced: int | None = None, severe: int = 0, floor: int = 0) -> Hits:
     units = tuple(f"p{i}" for i in range(n))
     again = units[: n if reproduced is None else reproduced]
-    return Hits(dict.fromkeys(units, "KL 1"), again, again[:severe], floor)
+    return Hits(dict.fromkeys(units, "KL 1"), again, again[:severe], floor, units)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fake_engine import CANNOT, FakeEngine, captured, compared, drive
 from world import FAILED, World, noisy, only, without
 
 from iqaction.calls import Arm, Call, Failure, Force, Tag
+from iqaction.judgement import judge
 
 WORLD = World(units=6, length=16)
 
@@ -199,3 +200,19 @@ def test_candidate__nothing_to_force() -> None:
 
     assert asked(engine, "reference") == []
     assert asked(engine, "self") == FIRST
+
+
+def test_candidate__many_broken_are_not_all_asked_again() -> None:
+    """Of many broken prompts the first 32 are asked once more, and the report says so."""
+    world = World(units=40, length=16)
+    baseline = captured(world, 3)
+    engine = FakeEngine(world, damage=noisy(3.0), version="2.0")
+
+    report = judge(compared(world, engine, baseline), "0")
+
+    again = [u for u, attempt in asked(engine, "reference") if attempt == 2]
+    assert again == list(world.names[:32])
+    reason = next(
+        c.reason for s in report.stages for c in s.checks if c.metric == "reference.broken"
+    )
+    assert "40 of 40 prompts broken (32 again when asked once more; 32 were)" in reason
