@@ -105,7 +105,7 @@ def test_leg__one_after_another() -> None:
 
 def test_leg__many() -> None:
     """More prompts than are compared at once give the same as one at a time."""
-    world = World(units=300, length=2)
+    world = World(units=300, length=12)
     pairs = [
         Pairing(
             u,
