@@ -528,7 +528,7 @@ def everything(tag: Tag) -> bool:
     return True
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(CASES)), choices(), st.booleans())
 @example("healthy", everything, False)
 @example("healthy", everything, True)

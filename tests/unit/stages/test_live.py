@@ -59,6 +59,12 @@ def observed_with(
     return compared(WORLD, engine, baseline, server or reference(), **settings)
 
 
+@pytest.fixture(scope="module")
+def well_live(baseline: Observed) -> Observed:
+    """A candidate that lies as far from the reference as the baseline does."""
+    return observed_with(candidate(), baseline)
+
+
 def live(report: Report, metric: str) -> Check:
     return check_of(report, f"live.{metric}")
 
@@ -85,9 +91,9 @@ def test_ask__every_text_through_the_reference(baseline: Observed) -> None:
     assert all(c.text is None for c in templates)
 
 
-def test_judge__no_worse_than_the_baseline(baseline: Observed) -> None:
+def test_judge__no_worse_than_the_baseline(baseline: Observed, well_live: Observed) -> None:
     """A candidate as far from the reference as the baseline is PASSes; that distance is shown."""
-    report = judged(observed_with(candidate(), baseline))
+    report = judged(well_live)
 
     assert stage_of(report, "score").verdict is Verdict.PASS
     assert report.verdict is Verdict.PASS
@@ -242,9 +248,11 @@ def live_tag(unit: str) -> Tag:
     ],
 )
 @pytest.mark.parametrize("arm", ["candidate", "baseline"])
-def test_judge__unusable(baseline: Observed, change: object, said: str, arm: str) -> None:
+def test_judge__unusable(
+    baseline: Observed, well_live: Observed, change: object, said: str, arm: str
+) -> None:
     """Rows of the reference that are short, foreign, unusable, failed or lost never PASS."""
-    observed = observed_with(candidate(), baseline)
+    observed = well_live
     tag = Tag(Arm.REFERENCE, "live" if arm == "candidate" else "live-baseline", "p-011")
     if change is None:
         spoiled = without(observed, "score", lambda t: t == tag)
@@ -263,9 +271,9 @@ def test_judge__unusable(baseline: Observed, change: object, said: str, arm: str
 
 
 @pytest.mark.parametrize("arm", ["candidate", "baseline"])
-def test_judge__text_lost(baseline: Observed, arm: str) -> None:
+def test_judge__text_lost(baseline: Observed, well_live: Observed, arm: str) -> None:
     """A text that was never written prevents a PASS, whichever arm lacks it."""
-    observed = observed_with(candidate(), baseline)
+    observed = well_live
     if arm == "candidate":
         spoiled = without(observed, "trajectory", lambda t: t.unit == "p-011")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -691,6 +692,24 @@ def test_template__nothing_told(world: World, baseline: Observed) -> None:
     assert "64 of 64 prompts: their token ids or counts are not known" in check.reason
 
 
+@cache
+def tokenized_apart(arm: Arm) -> Observed:
+    """Evidence in which one arm's chats tell no prompt ids, and its tokenizer does."""
+    world = World(units=64, length=8)
+    theirs = FakeEngine(world, told_ids=arm is not Arm.BASELINE, version="1.0")
+    baseline = captured(world, 0, lambda n: theirs)
+    engine = FakeEngine(world, told_ids=arm is not Arm.CANDIDATE)
+    return compared(world, engine, baseline, legs=("reference",), floor="single")
+
+
+@pytest.mark.parametrize("arm", [Arm.CANDIDATE, Arm.BASELINE])
+def test_template__tokenizer(arm: Arm) -> None:
+    """Ids that an arm's tokenizer tells are as good as those of its chats."""
+    check = check_of(judged(tokenized_apart(arm)), "trajectory.template")
+
+    assert check.verdict is Verdict.PASS
+
+
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
@@ -701,18 +720,12 @@ def test_template__nothing_told(world: World, baseline: Observed) -> None:
     ],
 )
 @pytest.mark.parametrize("arm", [Arm.CANDIDATE, Arm.BASELINE])
-def test_template__tokenizer_answer_lost(
-    world: World, answer: object, verdict: str, arm: Arm
-) -> None:
+def test_template__tokenizer_answer_lost(answer: object, verdict: str, arm: Arm) -> None:
     """Ids that were to be had and are lost are not replaced by counts; a server without such an
     endpoint has none to lose."""
-    silent = World(units=64, length=8)
-    baseline = captured(
-        silent, 0, lambda n: FakeEngine(silent, told_ids=arm is not Arm.BASELINE, version="1.0")
-    )
-    engine = FakeEngine(silent, told_ids=arm is not Arm.CANDIDATE)
-    observed = compared(silent, engine, baseline, legs=("reference",), floor="single")
-    assert check_of(judged(observed), "trajectory.template").verdict is Verdict.PASS
+    observed = tokenized_apart(arm)
+    baseline = observed.baseline
+    assert baseline is not None
     tag = Tag(arm, "template", "p-004")
 
     def spoil(one: Observed) -> Observed:
