@@ -24,6 +24,8 @@ from iqaction.report import Report
 NAME = "report.json"
 SCHEMA = "https://inferquality.dev/schemas/report/v1"
 _UNSTORED = "evidence_root"
+_LAST_BITS = 1e-9  # of a number: what another machine's exp, log or matrix product may differ by
+_ZERO = 1e-12  # a difference that cancels to nothing has no other size to be measured by
 T = TypeVar("T")
 
 
@@ -65,6 +67,26 @@ def from_json(body: Mapping[str, JSON]) -> Report:
 def from_bytes(data: bytes) -> Report:
     """The report of a ``report.json``'s bytes; raises as :func:`from_json`."""
     return from_json(canon.load_object(data, NAME))
+
+
+def differing(a: Report, b: Report) -> tuple[str, ...]:
+    """Names of the fields in which two reports differ, the last bits of numbers aside.
+
+    Judging sums, exponentiates and multiplies matrices, and that is exact to a few bits only
+    from one processor or NumPy to the next. Verdicts, texts, names and counts must be equal.
+    """
+    ours, theirs = to_json(a), to_json(b)
+    return tuple(name for name in ours if not _alike(ours[name], theirs[name]))
+
+
+def _alike(a: JSON, b: JSON) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=_LAST_BITS, abs_tol=_ZERO)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+    return type(a) is type(b) and a == b
 
 
 @functools.cache

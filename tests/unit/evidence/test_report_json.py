@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon
-from iqaction.evidence.report_json import from_bytes, from_json, to_bytes, to_json
+from iqaction.evidence.report_json import differing, from_bytes, from_json, to_bytes, to_json
 from iqaction.report import (
     Change,
     Check,
@@ -148,6 +148,56 @@ def test_to_json__numpy_numbers_and_whole_floats_are_numbers():
 
     assert b'"baseline":0.5,"candidate":3.0,' in data
     assert to_bytes(from_bytes(data)) == data
+
+
+@settings(max_examples=60)
+@given(REPORT)
+def test_differing__nothing_from_itself(before):
+    """A report that was stored and read differs in nothing."""
+    assert differing(before, from_bytes(to_bytes(before))) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"verdict": Verdict.FAIL}, ("verdict",)),
+        ({"headline": "this is so."}, ("headline",)),
+        ({"stages": ()}, ("stages",)),
+        ({"problems": ("x",), "caveats": ("y",)}, ("caveats", "problems")),
+        ({"evidence_root": "a" * 64}, ()),
+    ],
+)
+def test_differing__fields_are_named(change, named):
+    """Verdicts, texts and what is there must be equal; the root is not stored."""
+    assert sorted(differing(report(), dataclasses.replace(report(), **change))) == sorted(named)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (0.3, 0.1 + 0.2, True),
+        (0.0, 1e-17, True),
+        (1e-3, -1e-3, False),
+        (0.3, 0.3 + 1e-8, False),
+        (0.3, None, False),
+        (0.0, None, False),
+    ],
+)
+def test_differing__numbers(a, b, same):
+    """Last bits are no difference, also of a zero; anything more is one."""
+    one, two = (
+        dataclasses.replace(
+            report(),
+            stages=(
+                StageResult(
+                    "x", Verdict.PASS, (), Coverage(1, 1), tables=(Table("t", ("c",), ((v,),)),)
+                ),
+            ),
+        )
+        for v in (a, b)
+    )
+
+    assert (differing(one, two) == ()) is same
 
 
 def test_from_json__unknown_fields_are_ignored():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import random
 import shutil
@@ -242,6 +243,26 @@ def test_verify__a_report_that_judging_does_not_give(copied):
         "FAIL; different: verdict; written by version 1.0)",
     )
     assert verify(path, root, rerender=rerender).ok
+
+
+def test_verify__the_last_bits_of_a_number_are_no_difference(copied):
+    """Judging elsewhere may differ in the last bits, and in nothing else."""
+    path, root = copied
+
+    def elsewhere(observed: Observed, **changes: object) -> Report:
+        again = rejudge(observed)
+        (result,) = again.stages
+        (check,) = result.checks
+        estimate = dataclasses.replace(check.estimate, **changes)
+        checks = (dataclasses.replace(check, estimate=estimate),)
+        return dataclasses.replace(again, stages=(dataclasses.replace(result, checks=checks),))
+
+    near, far = math.nextafter(0.001, 1), 0.001 * (1 + 1e-7)
+
+    assert verify(path, root, rejudge=lambda o: elsewhere(o, value=near)).ok
+    assert not verify(path, root, rejudge=lambda o: elsewhere(o, value=far)).ok
+    assert not verify(path, root, rejudge=lambda o: elsewhere(o, n_units=4)).ok
+    assert not verify(path, root, rejudge=lambda o: elsewhere(o, interval=None)).ok
 
 
 def test_verify__where_it_ran_is_not_judged(copied):
