@@ -57,7 +57,11 @@ class _Source:
 
 def _sources(context: Context, baseline: Observed) -> tuple[_Source, ...]:
     theirs = baseline.seen.get(TRAJECTORY, {})
-    launches = [n for n in baseline.launches if any(t.launch == n for t in theirs)]
+    captured = baseline.plan.stage(SCORE)
+    # A baseline captured for the stored direction has no texts of its relaunches. One captured for
+    # this direction has them all: a relaunch whose texts are gone is a gap, not one relaunch fewer.
+    live = captured is not None and bool(captured.text("reference"))
+    launches = baseline.launches if live else ()
     return (
         _Source("live", context.observed(TRAJECTORY), Arm.CANDIDATE, 0),
         _Source("live-baseline", theirs, Arm.BASELINE, 0),

@@ -270,6 +270,16 @@ def test_judge__unusable(
     assert fault.detail.startswith("baseline launch 0: ") is (arm == "baseline")
 
 
+def test_judge__texts_of_a_relaunch_lost(baseline: Observed, well_live: Observed) -> None:
+    """A relaunch all texts of which are gone is a gap, and not one relaunch fewer."""
+    lost = without(baseline, "trajectory", lambda t: t.launch == 3)
+
+    score = stage_of(judged(replace(well_live, baseline=lost)), "score")
+
+    assert score.verdict is not Verdict.PASS
+    assert len(score.coverage.left_out) == 64
+
+
 @pytest.mark.parametrize("arm", ["candidate", "baseline"])
 def test_judge__text_lost(baseline: Observed, well_live: Observed, arm: str) -> None:
     """A text that was never written prevents a PASS, whichever arm lacks it."""
