@@ -220,7 +220,7 @@ def _decide(
     measured: Measured, limit: float, min_units: int, result: Judged, p: float, level: float
 ) -> tuple[Verdict, str, str, bool]:
     n, lost = result.n, measured.required - result.n
-    worse = f"worse by {result.mean:.4g} over {n} prompts"
+    worse = f"worse by {_said(result.mean)} over {n} prompts"
     if measured.why_not:
         said = f"{measured.why_not}; {worse}" if n else measured.why_not
         return Verdict.UNPROVEN, said, "", False
@@ -290,10 +290,16 @@ def floor_note(measured: Measured) -> str:
         return ""
     sds = launch_sd(measured.launch_means)
     return ", ".join(
-        f"{name} {sd:.2g}"
+        f"{name} {_said(sd, 2)}"
         for name, sd in zip(measured.metrics, sds, strict=True)
         if math.isfinite(sd)
     )
+
+
+def _said(value: float, digits: int = 4) -> str:
+    """For a sentence. The mean of equal numbers can be off by a last bit, which is no difference
+    and is another one on another machine: 0 is said."""
+    return f"{round(value, 12) + 0.0:.{digits}g}"
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

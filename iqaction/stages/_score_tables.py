@@ -49,7 +49,8 @@ def series(
     if not leg.units:
         return ()
     delta = candidate - floor
-    order = np.argsort(-delta, kind="stable")[:_MOST_POINTS]
+    # Rounded, so that equal prompts keep their order whatever the last bits of their means.
+    order = np.argsort(-np.round(delta, 12), kind="stable")[:_MOST_POINTS]
     position = _positions(leg)
     at = np.minimum(position, _MOST_POINTS - 1)
     counts = np.bincount(at)

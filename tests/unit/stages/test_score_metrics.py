@@ -343,6 +343,15 @@ def test_measure__no_prompts() -> None:
     assert {c.verdict for c in checks} == {Verdict.UNPROVEN}
 
 
+@pytest.mark.parametrize("bits", [1e-18, -1e-18, 0.0])
+def test_check__last_bits_are_not_said(bits: float) -> None:
+    """Equal numbers whose means differ in a last bit differ by 0, and the sentence says so."""
+    check = kl(deltas(*[bits] * 64, launches=[bits, 0.0, -bits]))
+
+    assert check.reason.startswith("worse by 0 over 64 prompts: at most ")
+    assert floor_note(deltas(n=4, launches=[bits, 0.0, -bits])) == "kl 0"
+
+
 def test_floor_note() -> None:
     """The SD between launches is printed where there are two or more."""
     assert floor_note(deltas(n=4)) == ""

@@ -121,3 +121,12 @@ def test_series__different_lengths() -> None:
     kl = both.compared.kl
     assert by_position.y[4] == pytest.approx(kl[7])
     assert by_position.y[0] == pytest.approx((kl[0] + kl[3]) / 2)
+
+
+def test_series__last_bits_change_no_order() -> None:
+    """Prompts that differ by a last bit only stay in the plan's order: it is another bit elsewhere."""
+    candidate = one(0.5)
+    bits = np.array([0.0, 1e-18, -1e-18, 1e-17])
+    by_prompt, _ = series(candidate, np.zeros(4), bits, None)
+
+    assert by_prompt.labels == candidate.units
