@@ -124,7 +124,7 @@ def test_series__different_lengths() -> None:
 
 
 def test_series__last_bits_change_no_order() -> None:
-    """Prompts that differ by a last bit only stay in the plan's order: it is another bit elsewhere."""
+    """Prompts that differ by a last bit only, which may be another elsewhere, keep their order."""
     candidate = one(0.5)
     bits = np.array([0.0, 1e-18, -1e-18, 1e-17])
     by_prompt, _ = series(candidate, np.zeros(4), bits, None)
