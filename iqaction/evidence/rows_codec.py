@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import math
 import sys
 import zlib
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ _NARROW = "<i4"  # vocabulary ids
 _WIDE = "<i8"  # hashes of bytes or text
 _REAL = "<f4"
 _LEVEL = 6
-_MOST_DIGITS = 20  # of a token key
+_MOST_DIGITS = 19  # of a token key
 
 
 def encode_rows(rows: Rows) -> dict[str, JSON]:
@@ -82,21 +82,22 @@ def decode_rows(body: Mapping[str, JSON]) -> Rows:
     except ValueError as exc:
         raise EvidenceError("rows: an unknown match", expected="id, bytes or text") from exc
     width, native = (4, np.int32) if keys == _NARROW else (8, np.int64)
-    sizes = (n * width, n * 4, n * k * width, n * k * 4, (n + 7) // 8)
-    data = memoryview(_inflate(body.get("blob"), sum(sizes)))
-    parts, at = [], 0
-    for size in sizes:
-        parts.append(data[at : at + size])
-        at += size
-    usable = np.unpackbits(np.frombuffer(parts[4], np.uint8), bitorder="little")
+    data = np.frombuffer(_inflate(body.get("blob"), _size(n, k, width)), np.uint8)
+    usable = np.unpackbits(data[_size(n, k, width) - (n + 7) // 8 :], bitorder="little")
     if usable[n:].any():
         raise EvidenceError("rows: usable marks beyond the last row")
+    # One block for all columns: five would leave as much room unused between them.
+    block = _Block(data, np.empty(n * (width + 4) * (k + 1) + n, np.uint8))
+    chosen, logprob = block.column(n, width), block.column(n, 4)
+    top, top_logprob = block.column(n * k, width), block.column(n * k, 4)
+    marks = block.rest()
+    marks[:] = usable[:n]
     rows = Rows(
-        _unshuffle(parts[0], width).view(keys).astype(native, copy=False),
-        _unshuffle(parts[1], 4).view(_REAL).astype(np.float32, copy=False),
-        _unshuffle(parts[2], width).view(keys).astype(native, copy=False).reshape(n, k),
-        _unshuffle(parts[3], 4).view(_REAL).astype(np.float32, copy=False).reshape(n, k),
-        usable[:n].astype(np.bool_),
+        chosen.view(keys).astype(native, copy=False),
+        logprob.view(_REAL).astype(np.float32, copy=False),
+        top.view(keys).astype(native, copy=False).reshape(n, k),
+        top_logprob.view(_REAL).astype(np.float32, copy=False).reshape(n, k),
+        marks.view(np.bool_),
         match,
         _pieces(body.get("pieces")),
         _faults(body.get("faults")),
@@ -105,15 +106,33 @@ def decode_rows(body: Mapping[str, JSON]) -> Rows:
     return rows
 
 
+def _size(n: int, k: int, width: int) -> int:
+    """Bytes of all columns as they are stored."""
+    return n * (width + 4) * (k + 1) + (n + 7) // 8
+
+
+class _Block:
+    """Stored columns, one after another, laid out for use in a block of memory."""
+
+    def __init__(self, stored: NDArray[np.uint8], block: NDArray[np.uint8]) -> None:
+        self._stored, self._block, self._at = stored, block, 0
+
+    def column(self, count: int, width: int) -> NDArray[np.uint8]:
+        """The next ``count`` numbers of ``width`` bytes, their bytes put together again."""
+        part = slice(self._at, self._at + count * width)
+        self._at += count * width
+        column = self._block[part]
+        column.reshape(count, width)[:] = self._stored[part].reshape(width, count).T
+        return column
+
+    def rest(self) -> NDArray[np.uint8]:
+        return self._block[self._at :]
+
+
 def _shuffle(column: NDArray[np.generic]) -> bytes:
     flat = np.ascontiguousarray(column).reshape(-1)
     planes: NDArray[np.uint8] = flat.view(np.uint8).reshape(-1, flat.dtype.itemsize).T
     return planes.tobytes()
-
-
-def _unshuffle(data: memoryview, width: int) -> NDArray[np.uint8]:
-    planes = np.frombuffer(data, np.uint8).reshape(width, -1)
-    return np.ascontiguousarray(planes.T).reshape(-1)
 
 
 def _fits(rows: Rows) -> bool:
@@ -146,24 +165,44 @@ def _whole(body: Mapping[str, JSON], name: str, most: int) -> int:
     return value
 
 
-def _pieces(value: JSON) -> dict[int, str]:
+def _pieces(value: JSON) -> Mapping[int, str]:
     if not isinstance(value, dict):
         raise EvidenceError("rows: no pieces", expected="display text by token key")
-    # All keys at once, and each token's key and text kept once: there are some hundred a text, and
-    # one by one they would cost as much as the numbers.
+    # All keys at once, and each text kept once: there are some hundred in every answer.
     keys = "".join(value)
-    good = keys.isascii() and keys.isdigit() and all(0 < len(k) < _MOST_DIGITS for k in value)
+    good = keys.isascii() and keys.isdigit() and all(0 < len(k) <= _MOST_DIGITS for k in value)
     if value and not (good and set(map(type, value.values())) == {str}):
         odd = next((k for k, v in value.items() if not (_is_key(k) and type(v) is str)), "")
         raise EvidenceError(f"rows: a piece under {odd!a:.40}", expected="a key and its text")
-    return {_number(k): sys.intern(v) for k, v in value.items() if isinstance(v, str)}
+    texts = (sys.intern(v) for v in value.values() if isinstance(v, str))
+    try:
+        return _Pieces(map(int, value), texts)
+    except OverflowError as exc:
+        raise EvidenceError("rows: a piece under a key of 64 bits", expected="62 bits") from exc
 
 
-_number = functools.lru_cache(2**16)(int)
+class _Pieces(Mapping[int, str]):
+    """Texts by key. Most are never looked up, so that the dict, which would take a quarter of a
+    large folder's memory, is made when one is."""
+
+    def __init__(self, keys: Iterable[int], texts: Iterable[str]) -> None:
+        self._keys, self._texts = array("q", keys), tuple(texts)
+        self._found: dict[int, str] = {}
+
+    def __getitem__(self, key: int) -> str:
+        if not self._found:
+            self._found = dict(zip(self._keys, self._texts, strict=True))
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def _is_key(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def _faults(value: JSON) -> dict[str, int]:

@@ -68,6 +68,16 @@ def test_encode_rows__every_shape(n, k):
     assert same(decode_rows(encode_rows(before)), before)
 
 
+def test_decode_rows__pieces_are_found_by_key():
+    """The texts of tokens can be looked up, and a token without one is shown by its key."""
+    found = decode_rows(encode_rows(pack([Position(Token("Paris", -1.0, 2**40))])))
+
+    assert found.piece(2**40) == "Paris"
+    assert found.piece(3) == "<3>"
+    assert 3 not in found.pieces
+    assert {**found.pieces} == {2**40: "Paris"}
+
+
 def _wide(n: int, k: int) -> Rows:
     values = np.sort(-np.abs(np.random.default_rng(1).normal(size=(n, k))), axis=1)[:, ::-1]
     top = np.tile(np.arange(k, dtype=np.int32), (n, 1))
@@ -166,6 +176,9 @@ FORGED = {
     "pieces that are none": {"pieces": []},
     "a piece without a key": {"pieces": {"-1": "a"}},
     "a piece under another digit": {"pieces": {"²": "a"}},
+    "a piece under no key at all": {"pieces": {"": "a"}},
+    "a piece under a key of 64 bits": {"pieces": {"9" * 19: "a"}},
+    "a piece under a longer key": {"pieces": {"1" * 20: "a"}},
     "a piece that is no text": {"pieces": {"1": 2}},
     "faults that are none": {"faults": None},
     "a fault of no rows": {"faults": {"x": 0}},
