@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from iqaction.stats.summary import percentiles, rms
 
 _COLUMNS = ("KL (>=)", "decisive", "differ", "TV (>=)", "NLL")
 _MOST_POINTS = 512
+_Value = TypeVar("_Value", np.float64, np.bool_)
 _Codes = Callable[[Leg], NDArray[np.intp]]
 """For each position of a leg the number of the group that it belongs to."""
 
@@ -125,14 +127,6 @@ def _figures(
 
 
 def _tails(leg: Leg, floors: tuple[Leg, ...]) -> Table:
-    c = leg.compared
-    now = _tail(c.kl, c.agree.astype(np.float64), c.delta_p, c.nll_cand)
-    before = _tail(
-        _joined([f.compared.kl for f in floors]),
-        _joined([f.compared.agree.astype(np.float64) for f in floors]),
-        _joined([f.compared.delta_p for f in floors]),
-        _joined([f.compared.nll_cand for f in floors]),
-    )
     labels = (
         "token KL, median",
         "token KL, 95 %",
@@ -144,37 +138,31 @@ def _tails(leg: Leg, floors: tuple[Leg, ...]) -> Table:
         "perplexity",
         "reference mass covered by shared tokens",
     )
-    covered = (_mean(c.covered), _mean(_joined([f.compared.covered for f in floors])))
-    return Table(
-        "tails",
-        ("figure", "candidate", "floor"),
-        tuple(zip(labels, (*now, covered[0]), (*before, covered[1]), strict=True)),
-    )
+    rows = tuple(zip(labels, _tail([leg]), _tail(list(floors)), strict=True))
+    return Table("tails", ("figure", "candidate", "floor"), rows)
 
 
-def _tail(
-    kl: NDArray[np.float64],
-    agree: NDArray[np.float64],
-    delta_p: NDArray[np.float64],
-    nll: NDArray[np.float64],
-) -> tuple[float | None, ...]:
-    if not kl.size:
-        return (None,) * 8
-    values = percentiles(kl, (50, 95, 99, 99.9, 100))
+def _tail(legs: list[Leg]) -> tuple[float | None, ...]:
+    """Over all positions of all legs, one column at a time: a leg may have a million."""
+    if not sum(len(leg.compared.usable) for leg in legs):
+        return (None,) * 9
+    values = percentiles(_joined([x.compared.kl for x in legs]), (50, 95, 99, 99.9, 100))
+    nll = float(_joined([x.compared.nll_cand for x in legs]).mean())
     return (
-        *(_finite(float(v)) for v in values),
-        _mean(agree),
-        _finite(float(rms(delta_p))),
-        _finite(math.exp(min(float(nll.mean()), 700.0))),
+        *(_finite(v) for v in values),
+        _mean(_joined([x.compared.agree for x in legs])),
+        _finite(rms(_joined([x.compared.delta_p for x in legs]))),
+        _finite(math.exp(min(nll, 700.0))),
+        _mean(_joined([x.compared.covered for x in legs])),
     )
 
 
-def _joined(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    return np.concatenate(columns) if columns else np.empty(0)
+def _joined(columns: list[NDArray[_Value]]) -> NDArray[_Value]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
-    return _finite(float(values.mean())) if values.size else None
+def _mean(values: NDArray[np.float64] | NDArray[np.bool_]) -> float | None:
+    return _finite(float(values.mean()))
 
 
 def _finite(value: float) -> float | None:
