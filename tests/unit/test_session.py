@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from world import World, noisy
 
@@ -77,14 +79,9 @@ def test_judge__again_changes_nothing(sealed: tuple[Path, str]) -> None:
 
 def dispatched() -> str:
     """The processor features that NumPy uses here and can do without."""
-    try:
-        from numpy._core._multiarray_umath import (  # type: ignore[attr-defined]
-            __cpu_dispatch__,
-            __cpu_features__,
-        )
-    except ImportError:  # NumPy 1
-        from numpy.core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-    return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
+    core = importlib.import_module(f"numpy.{'_core' if hasattr(np, '_core') else 'core'}")
+    module = core._multiarray_umath
+    return " ".join(n for n in module.__cpu_dispatch__ if module.__cpu_features__.get(n))
 
 
 def test_verify__on_another_processor(sealed: tuple[Path, str]) -> None:
