@@ -11,6 +11,7 @@ import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from iqaction import __version__
+from iqaction.calls import JSON
 from iqaction.errors import ConfigError
 
 _SHORT_SECRET = 8  # a shorter key would be "found" in ordinary text
@@ -67,6 +68,19 @@ class Address:
             if always or len(secret) >= _SHORT_SECRET:
                 text = text.replace(secret, "***")
         return text
+
+    def blot_json(self, value: JSON, *, always: bool) -> JSON:
+        """A parsed answer without the secrets, however its JSON spelled them."""
+        if isinstance(value, str):
+            return self.blot(value, always=always)
+        if isinstance(value, list):
+            return [self.blot_json(x, always=always) for x in value]
+        if isinstance(value, dict):
+            return {
+                self.blot(k, always=always): self.blot_json(x, always=always)
+                for k, x in value.items()
+            }
+        return value
 
     def blot_bytes(self, data: bytes, *, always: bool) -> bytes:
         """As :meth:`blot`, also for a secret as JSON would spell it."""

@@ -168,6 +168,12 @@ class Failure:
     message: str
     status: int | None = None
 
+    @property
+    def is_lost(self) -> bool:
+        """True where the way or the server failed, and not the question: worth asking again when
+        a run continues."""
+        return self.kind in TRANSPORT or (self.status is not None and self.status >= 500)
+
 
 Answer = Generation | Scored | TokenIds | Failure
 

@@ -7,6 +7,7 @@ how an answer reads are the dialects' business, spoken through :class:`WireReque
 
 from __future__ import annotations
 
+import dataclasses
 import email.utils
 import gc
 import itertools
@@ -237,7 +238,15 @@ class Wire:
             said = f"the answer is larger than {self._max_body} bytes"
             return WireReply(status, headers=told, failure=FailureKind.TOO_LARGE, message=said)
         data = self._address.blot_bytes(data, always=status >= 400)
-        return read_reply(status, data, told)
+        reply = read_reply(status, data, told)
+        if b"\\u00" in data or b"\\/" in data:  # JSON may spell any character as an escape
+            try:
+                body = self._address.blot_json(reply.body, always=status >= 400)
+            except RecursionError:
+                said = "the answer is nested too deeply"
+                return WireReply(status, None, "", told, FailureKind.MALFORMED, said)
+            reply = dataclasses.replace(reply, body=body)
+        return reply
 
     def _body(self, response: requests.Response) -> bytes | None:
         """The whole body, unpacked; None where it is over the limit."""

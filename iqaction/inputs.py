@@ -175,6 +175,9 @@ def freeze(
     available = len(prompts.prompts)
     first = min(request.limit or DEFAULT_LIMIT, available)
     last = min(2 * first, available)
+    if 2 * last < 3 * first:
+        # Two looks share the error rate, and a few more prompts do not pay for that.
+        last = first
     plan = Plan(
         stages=request.stages,
         prompts_sha256=prompts.sha256,

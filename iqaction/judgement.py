@@ -138,10 +138,13 @@ def _problems(observed: Observed) -> tuple[str, ...]:
         found.append(f"{len(missing)} prompts of the plan are not in the evidence's prompt file")
     baseline = observed.baseline
     if observed.plan.is_capture:
-        return tuple(found)
+        return (*found, *_mixed(observed))
     if baseline is None:
         return (*found, "the baseline's evidence is missing from this folder")
-    found += [f"baseline: {p}" for p in baseline.problems]
+    found += [f"baseline: {p}" for p in (*baseline.problems, *_mixed(baseline))]
+    load = _load(observed)
+    if load is not None and load[1] < load[0]:
+        found.append(f"{_drift(observed)}: faults under load would not be seen")
     if baseline.root != observed.plan.baseline_root:
         found.append("the baseline in this folder is not the one that the plan names")
     return (*found, *incompatible(observed.plan, baseline))
@@ -175,17 +178,17 @@ def _engines(observed: Observed) -> tuple[Engine, ...]:
     )
 
 
-def _changes(observed: Observed) -> tuple[Change, ...]:
-    now = observed.engines.get((Arm.CANDIDATE, 0))
-    if now is None or observed.baseline is None:
-        return ()
-    before = observed.baseline.engines.get((Arm.BASELINE, 0))
-    if before is None:
-        return ()
+def identity_change(before: EngineInfo, now: EngineInfo) -> Change | None:
+    """The first thing that tells two engines apart; None: they call themselves the same."""
+    return next(iter(_differing(before, now)), None)
+
+
+def _differing(before: EngineInfo, now: EngineInfo) -> tuple[Change, ...]:
     pairs = [
         ("engine", before.dialect, now.dialect),
         ("version", before.version, now.version),
         ("model", before.model, now.model),
+        ("fingerprint", before.fingerprint, now.fingerprint),
         *(
             (key, before.details.get(key, ""), now.details.get(key, ""))
             for key in sorted({*before.details, *now.details})
@@ -194,13 +197,39 @@ def _changes(observed: Observed) -> tuple[Change, ...]:
     return tuple(Change(what, a, b) for what, a, b in pairs if a != b)
 
 
+def _changes(observed: Observed) -> tuple[Change, ...]:
+    now = observed.engines.get((Arm.CANDIDATE, 0))
+    if now is None or observed.baseline is None:
+        return ()
+    before = observed.baseline.engines.get((Arm.BASELINE, 0))
+    return () if before is None else _differing(before, now)
+
+
+def _mixed(capture: Observed) -> list[str]:
+    """Relaunches that are of another engine than the reference: their noise is not its noise."""
+    first = capture.engines.get((Arm.BASELINE, 0))
+    found = []
+    for (arm, launch), info in sorted(capture.engines.items(), key=lambda x: x[0][1]):
+        if arm is Arm.REPEAT and first is not None:
+            change = identity_change(first, info)
+            if change is not None:
+                found.append(
+                    f"relaunch {launch} is another engine than the reference: {change.what} "
+                    f"was {change.before!r}, then {change.after!r}"
+                )
+    return found
+
+
 def _caveats(observed: Observed) -> list[str]:
     found = []
     for info in observed.engines.values():
         found += list(info.limitations)
     if not observed.plan.is_capture:
         found.append("streaming, tool calls and requests without log-probabilities are not covered")
-        found += [*_drift(observed), *_left_out_said(observed)]
+        load = _load(observed)
+        if load is not None and load[1] > load[0]:
+            found.append(_drift(observed))
+        found += _left_out_said(observed)
     return found
 
 
@@ -219,14 +248,22 @@ def _left_out_said(observed: Observed) -> list[str]:
     ]
 
 
-def _drift(observed: Observed) -> list[str]:
-    """Concurrency must be the same in both arms: load is part of what is compared."""
+def _load(observed: Observed) -> tuple[int, int] | None:
+    """How many requests were in flight, baseline and candidate, where the two differ."""
     baseline = observed.baseline
     now = observed.concurrency.get((Arm.CANDIDATE, 0))
     before = baseline.concurrency.get((Arm.BASELINE, 0)) if baseline else None
     if now is None or before is None or now[0] == before[0]:
-        return []
-    return [f"the candidate was asked {now[0]} at a time, the baseline {before[0]} at a time"]
+        return None
+    return before[0], now[0]
+
+
+def _drift(observed: Observed) -> str:
+    """Load is part of what is compared; "" where it is the same."""
+    load = _load(observed)
+    if load is None:
+        return ""
+    return f"the candidate was asked {load[1]} at a time, the baseline {load[0]} at a time"
 
 
 def _next_steps(

@@ -74,6 +74,7 @@ def parse(data: bytes, name: str) -> PromptSet:
         ) from exc
     prompts: list[Prompt] = []
     first_line: dict[str, int] = {}
+    asked: dict[tuple[tuple[Message, ...], str], str] = {}
     for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
         if not line.strip():
             continue
@@ -85,6 +86,12 @@ def parse(data: bytes, name: str) -> PromptSet:
                 expected="ids that are unique in the file",
             )
         first_line[prompt.id] = number
+        twin = asked.setdefault((prompt.messages, prompt.template_kwargs), prompt.id)
+        if twin != prompt.id:
+            raise ConfigError(
+                f"{name}:{number}: {prompt.id!r} asks the same as {twin!r}",
+                expected="prompts that differ: each counts as one independent question",
+            )
         prompts.append(prompt)
         if len(prompts) > MAX_PROMPTS:
             raise ConfigError(

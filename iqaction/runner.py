@@ -121,11 +121,11 @@ def _engines(job: Job) -> Engines:
 
 
 def answered(kept: Mapping[Tag, Observation], call: Call) -> Observation | None:
-    """The kept answer to exactly this question; a failure of the way is asked again."""
+    """The kept answer to exactly this question; what the way or the server lost is asked again."""
     observation = kept.get(call.tag)
     if observation is None or observation.call_sha256 != digest(call):
         return None
-    if isinstance(observation.answer, Failure) and observation.answer.kind in TRANSPORT:
+    if isinstance(observation.answer, Failure) and observation.answer.is_lost:
         return None
     return observation
 

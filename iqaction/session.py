@@ -31,6 +31,7 @@ from iqaction.runner import Connection, Job
 from iqaction.surfaces import _effects_json
 from iqaction.surfaces._base import WriteFile
 
+_DETECTION_S = 30.0  # who is there is told at once, or nobody is
 _NOT_YET = ("auto",)  # baselines that a later version looks up
 
 
@@ -183,10 +184,21 @@ def _prepare(options: RunOptions) -> _Prepared:
     path = Path(request.baseline) if request.baseline else None
     baseline = None
     if path is not None:
+        _apart(options.evidence, path)
         with Folder.open(path) as folder:
             baseline = folder.load()
         prompts = _judgeable(request, prompts, baseline)
     return _Prepared(request, inputs.freeze(request, prompts, baseline), prompts, baseline, path)
+
+
+def _apart(evidence: Path, baseline: Path) -> None:
+    """A run writes into its own folder and never into the baseline's."""
+    ours, theirs = evidence.resolve(), baseline.resolve()
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        raise ConfigError(
+            f"--evidence {evidence} and --baseline {baseline} are in one another",
+            expected="two folders side by side",
+        )
 
 
 def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> PromptSet:
@@ -207,6 +219,11 @@ def _relaunch(options: RunOptions) -> _Prepared:
             f"{options.evidence}: a candidate's evidence has no relaunches",
             expected="--evidence names the folder of a captured reference",
         )
+    if options.launch > max(observed.launches, default=0) + 1:
+        raise ConfigError(
+            f"--launch {options.launch}: {len(observed.launches)} relaunches were observed",
+            expected=f"--launch {max(observed.launches, default=0) + 1}, or one to continue",
+        )
     prompts = PromptSet(tuple(observed.prompts.values()), observed.plan.prompts_sha256, data)
     return _Prepared(request, observed.plan, prompts, None, None)
 
@@ -222,7 +239,8 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
-        with _reference(plan, _key(request), needed=arm is Arm.CANDIDATE) as reference:
+        endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
+        with _reference(plan, _key(request), endpoint, needed=compares) as reference:
             if reference is not None:
                 connections[Arm.REFERENCE] = reference
             skipped = _able(plan, connections)
@@ -258,7 +276,7 @@ def _job(
         seen,
         connections,
         folder.keep,
-        _traffic(options, plan, folder, kept, connections[arm], arm),
+        _traffic(options, prepared, folder, kept, connections[arm]),
         extend,
         arm,
         options.launch,
@@ -268,22 +286,27 @@ def _job(
 
 def _traffic(
     options: RunOptions,
-    plan: Plan,
+    prepared: _Prepared,
     folder: Folder,
     kept: Observed,
     connection: Connection,
-    arm: Arm,
 ) -> Callable[[], int]:
-    """How many requests are in flight, found out once: a continued run keeps its number."""
+    """How many requests are in flight, found out once: a continued run keeps its number, and a
+    candidate is asked as the baseline was, because load is part of what is compared."""
+    arm = Arm.REPEAT if options.launch else prepared.arm
     known: list[int] = []
 
     def ask() -> int:
         if not known:
-            before = kept.concurrency.get((arm, options.launch))
-            if before is None:
-                before = runner.traffic(connection, _planned(plan), time.monotonic)
-                folder.keep_concurrency(arm, options.launch, *before)
-            known.append(before[0])
+            now = kept.concurrency.get((arm, options.launch))
+            before = prepared.baseline and prepared.baseline.concurrency.get((Arm.BASELINE, 0))
+            planned = _planned(prepared.plan)
+            if now is None and before and not planned:
+                now = (before[0], "baseline")
+            if now is None:
+                now = runner.traffic(connection, planned, time.monotonic)
+            folder.keep_concurrency(arm, options.launch, *now)
+            known.append(now[0])
         return known[0]
 
     return ask
@@ -303,9 +326,13 @@ def _connected(
 ) -> Iterator[Connection]:
     from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
 
+    asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
+    try:
+        engine, _ = http.converse(asking, discover(model, dialect))
+    finally:
+        asking.close()
     wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
     try:
-        engine, _ = http.converse(wire, discover(model, dialect))
         speaker = load_dialect(engine.dialect)
         engine = replace(engine, base_url=wire.shown_url())
 
@@ -318,7 +345,9 @@ def _connected(
 
 
 @contextmanager
-def _reference(plan: Plan, api_key: str, *, needed: bool) -> Iterator[Connection | None]:
+def _reference(
+    plan: Plan, api_key: str, endpoint: str, *, needed: bool
+) -> Iterator[Connection | None]:
     """The live reference of `score`, where the plan names one and this run compares."""
     spec = plan.stage("score")
     url = spec.text("reference") if spec else ""
@@ -327,6 +356,11 @@ def _reference(plan: Plan, api_key: str, *, needed: bool) -> Iterator[Connection
         return
     model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
     with _connected(url, model, dialect, api_key, 1) as found:
+        if found.engine.base_url.removesuffix("/v1") == endpoint.removesuffix("/v1"):
+            raise ConfigError(
+                f"score: the reference {found.engine.base_url} is the candidate itself",
+                expected="another server, of higher precision",
+            )
         tokenizer = spec.text("tokenizer")
         if tokenizer and Capability.TOKENIZE not in found.engine.capabilities:
             from iqaction.hf_tokenizer import with_tokenizer  # noqa: PLC0415 - an extra
@@ -349,16 +383,17 @@ def _key(request: Request) -> str:
 
 
 def _same_engine(kept: Observed, arm: Arm, launch: int, now: EngineInfo) -> None:
-    """A folder holds one engine per arm and launch: two of them must not be mixed."""
-    before = kept.engines.get((arm, launch))
-    if before is None:
-        return
-    for name in ("dialect", "version", "model", "fingerprint"):
-        was, is_ = getattr(before, name), getattr(now, name)
-        if was != is_:
+    """A folder holds one engine per arm: neither a continued run nor a relaunch mixes two."""
+    for before, role in (
+        (kept.engines.get((arm, launch)), "this folder was observed on"),
+        (kept.engines.get((Arm.BASELINE, 0)) if launch else None, "the reference came from"),
+    ):
+        differing = judgement.identity_change(before, now) if before else None
+        if differing is not None:
             raise EvidenceError(
-                f"this folder was observed on another engine: {name} was {was!r}, now {is_!r}",
-                expected="the same engine, to continue",
+                f"{role} another engine: {differing.what} was {differing.before!r}, "
+                f"now {differing.after!r}",
+                expected="the same server, to continue or to relaunch",
                 next_step="use a new --evidence folder for the other engine",
             )
 

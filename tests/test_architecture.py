@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("spelling", "values"),
     },
     "sources": {"errors", "inputs", "prompts", "spelling"},
-    "_address": {"errors"},
+    "_address": {"calls", "errors"},
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
     "runner": {

@@ -18,6 +18,7 @@ Knows files and no statistics. A process that writes holds ``.lock``; a second o
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import threading
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from types import TracebackType
 
 from iqaction.calls import JSON, Arm, EngineInfo, Observation
 from iqaction.errors import EvidenceError
-from iqaction.evidence import canon, envelope, founding, reading, report_json, sealing
+from iqaction.evidence import canon, envelope, founding, manifest, reading, report_json, sealing
 from iqaction.evidence.founding import LOCK
 from iqaction.evidence.journal import Journal
 from iqaction.evidence.reading import PLAN, PROMPTS, Loaded
@@ -190,8 +191,19 @@ class Folder:
                 expected="a judged evidence folder",
                 next_step=f"run `iqaction judge {self.path}`",
             )
-        report = report_json.from_bytes(self._tree.read(report_json.NAME))
-        return report, reading.load(self._tree, numbers=False).observed.root
+        data = self._tree.read(report_json.NAME)
+        root = reading.load(self._tree, numbers=False).observed.root
+        if root:
+            sealed = manifest.from_bytes(self._tree.read(manifest.NAME))
+            if sealed.get(report_json.NAME) != manifest.Stored(
+                hashlib.sha256(data).hexdigest(), len(data)
+            ):
+                raise EvidenceError(
+                    f"{self.path}: {report_json.NAME} was altered since it was sealed",
+                    expected="the report that judging wrote",
+                    next_step=f"run `iqaction judge {self.path}`: it judges the evidence again",
+                )
+        return report_json.from_bytes(data), root
 
     def prompts_bytes(self) -> bytes:
         """The prompt file's own bytes, unpacked. Raises EvidenceError where there are none."""

@@ -35,13 +35,15 @@ class Param:
     choices: tuple[str, ...] = ()
 
 
+TRAFFIC = 0
+
+
 @dataclass(frozen=True)
 class Round:
     """Calls that may be sent together.
 
-    ``concurrency`` 0 means: what traffic sees (the runner's measured or configured number);
-    ``concurrency`` 1 is one at a time; 0 means what traffic sees (the runner finds out: the
-    engine's own number, else a timing probe).
+    ``concurrency`` 1 is one at a time; ``TRAFFIC`` is what traffic sees (the runner finds out:
+    the plan's number, the baseline's, the engine's own, else a timing probe).
     """
 
     calls: tuple[Call, ...]

@@ -193,7 +193,10 @@ def check(plan: Plan, found: Hits, lost: Lost, required: int, what: What) -> Che
         verdict, reason = Verdict.PASS, f"{said}: {bound}"
     else:
         verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}"
-        power, more = share_power(len(worst), n, confidence)
+        if lost.failed:
+            power = "prompts that failed count as broken: run again when the server answers them"
+        else:
+            power, more = share_power(len(worst), n, confidence)
     if verdict is Verdict.FAIL:
         share = estimate(what.metric, len(worst), n, at_least(len(worst), n, confidence))
     else:

@@ -51,6 +51,8 @@ def find(
     kind = classify(gap, tie_limit)
     if not _whole(ours) or not _whole(theirs):
         kind = "real"
+    elif kind != "real" and ours.text and _swallowed(theirs):
+        kind = "unknown"
     return Divergence(
         prompt.id,
         prompt.bucket,
@@ -120,11 +122,42 @@ def _after(rows: Rows, path: tuple[int, ...], at: int) -> str:
     return "".join(pieces)[:_AROUND]
 
 
+def _swallowed(answer: Generation) -> bool:
+    """True for a text that ended and is all reasoning: a parser took the answer away."""
+    return answer.finish_reason == "stop" and bool(answer.reasoning) and not answer.text
+
+
+def _as_answer(prompt: Prompt, ours: Generation, theirs: Generation) -> Divergence | None:
+    """The same text that reaches the client as another answer: split otherwise into reasoning
+    and answer, or called a tool call. A parser did that, so its weight is not told by tokens."""
+    before, now = _shape(ours), _shape(theirs)
+    if before == now:
+        return None
+    return Divergence(
+        prompt.id,
+        prompt.bucket,
+        -1,
+        "unknown",
+        None,
+        before,
+        now,
+        "",
+        ours.text[:_AROUND],
+        theirs.text[:_AROUND],
+    )
+
+
+def _shape(answer: Generation) -> str:
+    """What the client sees of a text, as "answer of 120 characters after reasoning of 0"."""
+    kind = "tool call" if answer.finish_reason == "tool_calls" else "answer"
+    return f"{kind} of {len(answer.text)} characters after reasoning of {len(answer.reasoning)}"
+
+
 def _by_text(prompt: Prompt, ours: Generation, theirs: Generation) -> Divergence | None:
     """Without comparable tokens only equality can be told: a difference is of unknown weight."""
     a, b = _whole(ours), _whole(theirs)
     if a == b and a:
-        return None
+        return _as_answer(prompt, ours, theirs)
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
     cut = min(len(a), len(b)) if at is None else at
     return Divergence(

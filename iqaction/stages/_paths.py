@@ -45,8 +45,16 @@ def best(kept: Kept, tag: Tag, attempts: tuple[int, ...] = (0, 1)) -> Answer | N
 
 
 def generation(kept: Kept, arm: Arm, unit: str, launch: int = 0) -> Generation | Failure | None:
-    """The greedy text of one arm for one prompt; None where it was never asked."""
-    answer = best(kept, Tag(arm, TRAJECTORY, unit, launch))
+    """The greedy text of one arm for one prompt; None where it was never asked.
+
+    An answer that came without the lists of the others was asked once more; the one with lists
+    counts.
+    """
+    tag = Tag(arm, TRAJECTORY, unit, launch)
+    answer = best(kept, tag)
+    if isinstance(answer, Generation) and not answer.top_logprobs:
+        again = best(kept, tag, (1,))
+        answer = again if isinstance(again, Generation) and again.top_logprobs else answer
     return answer if isinstance(answer, (Generation, Failure)) else None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from iqaction.calls import Arm, Generation, Scored
 from iqaction.observed import Observed
 from iqaction.report import Check, Coverage, StageResult
-from iqaction.stages import _live, _reference_leg, _repeatable, _self_leg
+from iqaction.stages import _live, _reference_leg, _repeatable, _self_leg, _template
 from iqaction.stages._base import Context
 from iqaction.stages._checks import lacks_only_prompts, unproven, verdict_of
 from iqaction.stages._paths import NO_TEXT, SCORE, TRAJECTORY, Kept, generation, scored
@@ -40,6 +40,12 @@ def judge(context: Context) -> StageResult:
     checks = (*(first.checks if first else ()), *((own.check,) if own else ()))
     if doubt := _doubt(context, baseline):
         checks = tuple(unproven(c, doubt) for c in checks)
+    template, _ = _template.check(context, baseline, list(context.units))
+    if template.verdict is not Verdict.PASS:
+        # Forced rows bypass the template: they PASS although the model is asked something else.
+        checks = tuple(
+            unproven(c, template.reason) if c.verdict is Verdict.PASS else c for c in checks
+        )
     found = [x for x in (first, own) if x is not None]
     observed = any(x.coverage.observed for x in found)
     return StageResult(

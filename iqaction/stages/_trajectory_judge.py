@@ -64,7 +64,7 @@ def judge(context: Context) -> StageResult:
     tie_limit = TIE_NATS if floor is None else min(REAL_NATS, max(TIE_NATS, 1.5 * floor))
     divergences = _divergences(pairs, rows, tie_limit)
     template, differing = _template.check(context, context.baseline, [p.prompt for p in pairs])
-    fresh, _ = _pairs(context, context.baseline, attempts=(FRESH,))
+    fresh, _ = _pairs(context, context.baseline, fresh=True)
     checks = (
         _divergence_check(context, lost, divergences),
         template,
@@ -134,7 +134,7 @@ def without_text(baseline: Observed, units: Iterable[str]) -> dict[str, str]:
 
 
 def _pairs(
-    context: Context, baseline: Observed, attempts: tuple[int, ...] = (0, 1)
+    context: Context, baseline: Observed, *, fresh: bool = False
 ) -> tuple[list[_Pair], Lost]:
     kept, theirs = context.observed(TRAJECTORY), baseline.seen.get(TRAJECTORY, {})
     pairs: list[_Pair] = []
@@ -145,7 +145,10 @@ def _pairs(
         before = generation(theirs, Arm.BASELINE, prompt.id)
         if prompt.id in gaps or not isinstance(before, Generation):
             continue
-        now = best(kept, Tag(Arm.CANDIDATE, TRAJECTORY, prompt.id), attempts)
+        if fresh:
+            now = best(kept, Tag(Arm.CANDIDATE, TRAJECTORY, prompt.id), (FRESH,))
+        else:
+            now = generation(kept, Arm.CANDIDATE, prompt.id)
         if isinstance(now, Generation):
             pairs.append(_Pair(prompt, before, now))
         elif isinstance(now, Failure):

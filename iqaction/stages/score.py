@@ -63,6 +63,8 @@ class Score:
             return "`trajectory` must come before `score`"
         if not spec.names("legs"):
             return "`legs` is empty: name at least `reference`"
+        if "reference" not in spec.names("legs") and not spec.text("reference"):
+            return "without the `reference` leg or a live `reference` no change of the model shows"
         listed = trajectory.params.get("top_logprobs")
         if isinstance(listed, int) and listed < 2:
             return f"`trajectory` has top_logprobs {listed}, and `score` compares lists (20)"

@@ -24,7 +24,7 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt, max_tokens, merge_kwargs
 from iqaction.report import StageResult
-from iqaction.stages._base import Asking, Context, Param, Round
+from iqaction.stages._base import TRAFFIC, Asking, Context, Param, Round
 from iqaction.stages._paths import FRESH, TRAJECTORY, generation
 from iqaction.stages._trajectory_judge import guard_is_raised, judge, without_text
 
@@ -68,21 +68,24 @@ class Trajectory:
         k = context.spec.integer("top_logprobs")
         answered: dict[str, Generation | Failure] = {}
         # Alone, so that a cap found on the way holds for all: rows of different k do not compare.
+        # A list that is missing without a word may be a glitch: three in a row are believed.
+        cap = k
         for prompt in prompts[:_ALONE]:
             (observation,) = yield Round(
                 (_chat(context, prompt, k),), 1, "trajectory: first request, alone"
             )
             answered[prompt.id] = _kept(observation.answer)
             if isinstance(observation.answer, Generation):
-                k = observation.answer.top_logprobs
-                break
+                cap = observation.answer.top_logprobs
+                if cap or not k:
+                    break
+        k = cap
         rest = [p for p in prompts if p.id not in answered]
-        traffic = _concurrency(context.spec)
         if rest:
             calls = tuple(_chat(context, p, k) for p in rest)
-            for observation in (yield Round(calls, traffic, "trajectory: texts")):
+            for observation in (yield Round(calls, TRAFFIC, "trajectory: texts")):
                 answered[observation.tag.unit] = _kept(observation.answer)
-        failed = [p for p in prompts if isinstance(answered[p.id], Failure)]
+        failed = [p for p in prompts if _lacks(answered[p.id], k)]
         if failed:
             again = tuple(_chat(context, p, k, attempt=1) for p in failed)
             for observation in (yield Round(again, 1, "trajectory: failed once, asked again")):
@@ -91,7 +94,7 @@ class Trajectory:
         yield from _template(context, prompts, answered)
         if context.baseline is not None and guard_is_raised(context):
             fresh = tuple(_chat(context, p, k, attempt=FRESH) for p in prompts)
-            yield Round(fresh, traffic, "trajectory: fresh texts, the guard was raised")
+            yield Round(fresh, TRAFFIC, "trajectory: fresh texts, the guard was raised")
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)
@@ -133,9 +136,9 @@ def _kept(answer: object) -> Generation | Failure:
     return answer
 
 
-def _concurrency(spec: StageSpec) -> int:
-    value = spec.params.get("concurrency")
-    return value if isinstance(value, int) else 0
+def _lacks(answer: Generation | Failure, k: int) -> bool:
+    """True for no answer, and for one without the lists that the others came with."""
+    return isinstance(answer, Failure) or (k > 0 and answer.top_logprobs == 0)
 
 
 def _live(plan: Plan) -> bool:

@@ -19,6 +19,7 @@ import requests
 import urllib3
 
 from iqaction import http
+from iqaction._address import Address
 from iqaction.calls import Arm, Chat, EngineInfo, Failure, FailureKind, Message, Tag, digest
 from iqaction.engines import openai
 from iqaction.engines._base import WireReply, WireRequest
@@ -695,3 +696,11 @@ def test_call__is_an_observation_of_the_question(
 
     assert isinstance(seen.answer, Failure)
     assert (seen.call_sha256, seen.attempts, seen.elapsed_s) == (digest(asked), 1, 2.5)
+
+
+def test_address__secret_spelled_in_escapes() -> None:
+    """A key is blotted out of a parsed answer, however its JSON spelled it."""
+    address = Address("http://127.0.0.1:1", "sk-very-secret-key")
+    told = json.loads('{"sk\\u002dvery-secret-key": ["x sk-very\\u002dsecret-key", 1, null]}')
+
+    assert address.blot_json(told, always=False) == {"***": ["x ***", 1, None]}

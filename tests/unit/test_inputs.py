@@ -419,7 +419,8 @@ def test_with_flags__concurrency(value: int) -> None:
     [
         (192, None, (96, 192)),
         (500, None, (96, 192)),
-        (100, None, (96, 100)),
+        (100, None, (96,)),
+        (144, None, (96, 144)),
         (96, None, (96,)),
         (40, None, (40,)),
         (192, 64, (64, 128)),

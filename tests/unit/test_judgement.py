@@ -126,21 +126,35 @@ def test_problems__other_parameters() -> None:
     unproven_for(other, "trajectory: top_logprobs is 10 now and 20 in the baseline")
 
 
-def test_problems__concurrency_is_no_question() -> None:
-    """Another load is a caveat, since it is not another question."""
-    observed = healthy()
-    spec = observed.plan.stages[0]
-    other = asking_for(observed, "trajectory", params={**spec.params, "concurrency": 2})
-    other = replace(
-        other,
-        concurrency={(Arm.CANDIDATE, 0): (2, "plan")},
+@pytest.mark.parametrize(("load", "verdict"), [(2, "UNPROVEN"), (4, "PASS"), (8, "PASS")])
+def test_problems__load(load: int, verdict: str) -> None:
+    """A candidate asked with less in flight than the baseline never PASSes: faults under load
+    would not show. With more it is a caveat."""
+    observed = replace(
+        healthy(),
+        concurrency={(Arm.CANDIDATE, 0): (load, "plan")},
         baseline=replace(baseline(), concurrency={(Arm.BASELINE, 0): (4, "plan")}),
     )
 
-    report = judged(other)
+    report = judged(observed)
 
-    assert report.verdict is Verdict.PASS
-    assert "the candidate was asked 2 at a time, the baseline 4 at a time" in report.caveats
+    said = f"the candidate was asked {load} at a time, the baseline 4 at a time"
+    assert report.verdict.value == verdict
+    assert any(said in p for p in report.problems) is (load < 4)
+    assert (said in report.caveats) is (load > 4)
+
+
+def test_problems__relaunch_of_another_engine() -> None:
+    """Relaunches of another engine would make its noise the floor: that never PASSes."""
+    other = replace(ENGINE, details={"root": "org/m-awq"})
+    mixed = replace(baseline(), engines={**baseline().engines, (Arm.REPEAT, 2): other})
+
+    report = judged(replace(healthy(), baseline=mixed))
+
+    assert report.verdict is Verdict.UNPROVEN
+    assert any(
+        "relaunch 2 is another engine than the reference: root" in p for p in report.problems
+    )
 
 
 def test_problems__prompts_missing_from_the_evidence() -> None:

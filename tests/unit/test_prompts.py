@@ -19,7 +19,8 @@ USER = [{"role": "user", "content": "Why is the sky blue?"}]
 
 def line(**changes: object) -> str:
     """One good line of a prompt file, with keys added, replaced, or (``...``) left out."""
-    item = {"id": "a-1", "bucket": "short", "messages": USER, **changes}
+    told = [{"role": "user", "content": f"hello, {changes.get('id', 'a-1')}"}]
+    item = {"id": "a-1", "bucket": "short", "messages": told, **changes}
     return json.dumps({k: v for k, v in item.items() if v is not ...})
 
 
@@ -36,7 +37,7 @@ def refused(data: bytes) -> ConfigError:
 def test_parse() -> None:
     """Every key of a line reaches the prompt, and the sha256 is of the file's bytes."""
     data = file(
-        line(max_tokens=128, chat_template_kwargs={"b": [1, {"x": None}], "a": 0.5}),
+        line(messages=USER, max_tokens=128, chat_template_kwargs={"b": [1, {"x": None}], "a": 0.5}),
         line(id="a-2", bucket="code", messages=[{"role": "system", "content": "Be brief."}, *USER]),
     )
 
@@ -159,7 +160,9 @@ def test_parse__too_large() -> None:
 
 def test_parse__too_many_prompts() -> None:
     """The number of prompts is capped."""
-    rows = [f'{{"id":"{n}","messages":[{{"role":"user","content":"x"}}]}}' for n in range(100_001)]
+    rows = [
+        f'{{"id":"{n}","messages":[{{"role":"user","content":"{n}"}}]}}' for n in range(100_001)
+    ]
 
     assert "more than 100000 prompts" in str(refused(file(*rows)))
 
@@ -175,6 +178,22 @@ def test_parse__duplicate_id() -> None:
     error = refused(file(line(), "", line(id="a-2"), line()))
 
     assert "p.jsonl:4: the id 'a-1' is used twice (first on line 1)" in str(error)
+
+
+def test_parse__same_question() -> None:
+    """Two prompts that ask the same are one question: counted twice they would prove too much."""
+    error = refused(
+        file(line(), line(id="a-2"), line(id="a-3", messages=USER), line(id="b", messages=USER))
+    )
+
+    assert "p.jsonl:4: 'b' asks the same as 'a-3'" in str(error)
+
+
+def test_parse__same_question_other_template() -> None:
+    """The same messages under other template arguments are another question."""
+    other = line(id="b", messages=USER, chat_template_kwargs={"thinking": False})
+
+    assert len(prompts.parse(file(line(messages=USER), other), "p").prompts) == 2
 
 
 def test_parse__no_id() -> None:

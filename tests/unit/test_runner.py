@@ -84,7 +84,7 @@ def test_observe__durable_before_dependent() -> None:
         log.append("ask")
         return FakeEngine(WORLD)(call)
 
-    run(ask, texts(concurrency=1), keep=lambda stage, observation: log.append("keep"))
+    run(ask, texts(), traffic=lambda: 1, keep=lambda stage, observation: log.append("keep"))
 
     assert log == ["ask", "keep"] * len(WORLD.names)
 
@@ -105,7 +105,8 @@ def test_observe__order_of_answers() -> None:
 
     kept = run(
         ask,
-        texts(concurrency=11),
+        texts(),
+        traffic=lambda: 11,
         keep=lambda stage, observation: landed.append(observation.tag.unit),
     )
 
@@ -215,7 +216,7 @@ def test_observe__in_flight_bound() -> None:
             out -= 1
         return answer
 
-    run(ask, texts(concurrency=3))
+    run(ask, texts(), traffic=lambda: 3)
 
     assert alone == [1]
     assert most == 3
@@ -244,7 +245,7 @@ def test_observe__one_at_a_time_in_this_thread() -> None:
         threads.add(threading.get_ident())
         return engine(call)
 
-    run(ask, texts(concurrency=1))
+    run(ask, texts(), traffic=lambda: 1)
 
     assert threads == {threading.get_ident()}
 
@@ -260,12 +261,12 @@ def test_observe__gives_up_a_dead_endpoint(concurrency: int) -> None:
     with pytest.raises(EngineError, match="stopped answering") as caught:
         runner.observe(
             runner.Job(
-                texts(world, concurrency=concurrency),
+                texts(world),
                 job_world,
                 kept,
                 {Arm.CANDIDATE: runner.Connection(ENGINE, engine)},
                 lambda stage, observation: None,
-                lambda: 1,
+                lambda: concurrency,
                 lambda look: False,
             ),
             Quiet(),
