@@ -1,124 +1,105 @@
-"""What is refused before anybody is asked, and what a folder must not mix."""
+"""The session's parts on a folder that is already there: judged again, verified elsewhere."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from fake_engine import FakeEngine, captured, compared
-from world import ENGINE, World
+from world import World, noisy
 
-from iqaction import session
-from iqaction.calls import Arm
-from iqaction.errors import ConfigError, EvidenceError
+from iqaction import __version__, judgement, session
+from iqaction.evidence import report_json
+from iqaction.evidence.store import Folder, load_baseline
 from iqaction.observed import Observed
-from iqaction.progress import Quiet
-from iqaction.session import RunOptions
 
-WORLD = World(units=4, length=4)
-
-
-def capture() -> Observed:
-    return captured(WORLD, 2)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"version": "9"}, "version was '1.0', now '9'"),
-        ({"model": "other"}, "model was 'm', now 'other'"),
-        ({"details": {"root": "org/m-awq"}}, "root was '', now 'org/m-awq'"),
-    ],
-)
-def test_same_engine__continued(change: dict[str, object], said: str) -> None:
-    """A folder is not continued on another engine, whatever of its identity tells them apart."""
-    now = replace(ENGINE, **{"version": "1.0", **change})  # type: ignore[arg-type]
-
-    with pytest.raises(EvidenceError, match="this folder was observed on another engine") as caught:
-        session._same_engine(capture(), Arm.BASELINE, 0, now)
-
-    assert said in str(caught.value)
+WORLD = World(units=64, length=16)
+VERIFY = """
+import json, sys
+from pathlib import Path
+from iqaction import __version__, judgement, session
+from iqaction.evidence import report_json
+from iqaction.evidence.store import Folder
+path = Path(sys.argv[1])
+found = session.verify(path, sys.argv[2])
+with Folder.open(path) as folder:
+    again = judgement.judge(folder.load(), __version__)
+print(json.dumps([found.ok, found.problems, report_json.to_bytes(again).decode()]))
+"""
 
 
-def test_same_engine__relaunch() -> None:
-    """A relaunch must be of the reference's engine, or another engine's noise is the floor."""
-    now = replace(ENGINE, version="1.0", details={"root": "org/m-awq"})
-
-    with pytest.raises(EvidenceError, match="the reference came from another engine"):
-        session._same_engine(capture(), Arm.REPEAT, 3, now)
-
-
-def test_same_engine__the_same() -> None:
-    """The same engine continues, and a candidate may be any."""
-    observed = compared(WORLD, FakeEngine(WORLD), capture())
-
-    session._same_engine(capture(), Arm.REPEAT, 3, replace(ENGINE, version="1.0"))
-    session._same_engine(capture(), Arm.CANDIDATE, 0, replace(ENGINE, version="2.0"))
-    session._same_engine(observed, Arm.CANDIDATE, 0, observed.engines[(Arm.CANDIDATE, 0)])
-
-
-@pytest.mark.parametrize(
-    ("evidence", "baseline"), [("ref", "ref"), ("ref/sub", "ref"), ("all", "all/ref")]
-)
-def test_run__evidence_within_baseline(tmp_path: Path, evidence: str, baseline: str) -> None:
-    """A run never writes into the baseline's folder."""
-    options = RunOptions(
-        tmp_path / evidence, endpoint="http://127.0.0.1:9", baseline=str(tmp_path / baseline)
+def prompts() -> bytes:
+    lines = (
+        {"id": p.id, "bucket": p.bucket, "messages": [{"role": "user", "content": f"say {p.id}"}]}
+        for p in WORLD.prompts().values()
     )
-
-    with pytest.raises(ConfigError, match="are in one another"):
-        session.run(options, progress=Quiet())
-
-    assert not list(tmp_path.iterdir())
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
-def test_run__nobody_to_ask(tmp_path: Path) -> None:
-    """Without an endpoint nothing is made."""
-    with pytest.raises(ConfigError, match="no endpoint"):
-        session.run(RunOptions(tmp_path / "e"), progress=Quiet())
-
-    assert not list(tmp_path.iterdir())
-
-
-def test_run__unreachable(tmp_path: Path) -> None:
-    """An endpoint that nobody answers gives a report, NOT RUN, and the reason."""
-    outcome = session.run(
-        RunOptions(tmp_path / "e", endpoint="http://127.0.0.1:9"), progress=Quiet()
+def stored(path: Path, observed: Observed, root: str = "", baseline: Path | None = None) -> Path:
+    """The world's evidence as a folder, unsealed."""
+    plan = replace(
+        observed.plan, prompts_sha256=hashlib.sha256(prompts()).hexdigest(), baseline_root=root
     )
-
-    assert outcome.report.verdict.value == "NOT RUN"
-    assert not outcome.complete
-    assert "127.0.0.1:9" in outcome.problem
-    assert session.verify(tmp_path / "e").ok
-
-
-def test_render__altered_report(tmp_path: Path) -> None:
-    """A report that was edited after the seal is not rendered as if it had been judged."""
-    folder = tmp_path / "e"
-    session.run(RunOptions(folder, endpoint="http://127.0.0.1:9"), progress=Quiet())
-    report = folder / "report.json"
-    report.write_text(report.read_text().replace("NOT RUN", "PASS"))
-
-    with pytest.raises(EvidenceError, match=r"report\.json was altered since it was sealed"):
-        session.render(folder)
-
-    assert session.judge(folder).report.verdict.value == "NOT RUN"
-    assert session.render(folder).report.verdict.value == "NOT RUN"
+    with Folder.create_or_continue(path, plan, prompts(), baseline) as folder:
+        for (arm, launch), engine in observed.engines.items():
+            folder.keep_engine(arm, launch, engine)
+        for stage, kept in observed.seen.items():
+            for observation in kept.values():
+                folder.keep(stage, observation)
+    return path
 
 
-def test_relaunch__of_a_folder_that_is_none(tmp_path: Path) -> None:
-    """A relaunch needs a captured reference."""
-    with pytest.raises(EvidenceError):
-        session.run(
-            RunOptions(tmp_path / "e", endpoint="http://127.0.0.1:9", launch=1), progress=Quiet()
-        )
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A judged comparison with some noise in it, and its root."""
+    path = tmp_path_factory.mktemp("session")
+    capture = WORLD.capture(launches=3)
+    session.judge(stored(path / "reference", capture))
+    root = load_baseline(path / "reference").root
+    observed = WORLD.compare(capture, noisy(0.3))
+    folder = stored(path / "candidate", observed, root, path / "reference")
+    return folder, session.judge(folder).root
 
 
-def test_relaunch__out_of_order(tmp_path: Path) -> None:
-    """Relaunches are counted from 1 without gaps, so that the next step can name the next one."""
-    options = RunOptions(tmp_path / "e", endpoint="http://127.0.0.1:9")
-    session.run(options, progress=Quiet())
+def test_judge__again_changes_nothing(sealed: tuple[Path, str]) -> None:
+    """Judging the same evidence on the same machine gives the same bytes, and so the same root."""
+    folder, root = sealed
 
-    with pytest.raises(ConfigError, match="--launch 9: 0 relaunches were observed"):
-        session.run(replace(options, launch=9), progress=Quiet())
+    assert session.judge(folder).root == root
+    assert session.verify(folder, root).authenticated
+
+
+def dispatched() -> str:
+    """The processor features that NumPy uses here and can do without."""
+    core = importlib.import_module(f"numpy.{'_core' if hasattr(np, '_core') else 'core'}")
+    module = core._multiarray_umath
+    return " ".join(n for n in module.__cpu_dispatch__ if module.__cpu_features__.get(n))
+
+
+def test_verify__on_another_processor(sealed: tuple[Path, str]) -> None:
+    """A machine whose NumPy sums in another order gives other last bits, and verifies all the
+    same."""
+    folder, root = sealed
+    lacking = dispatched()
+    if not lacking:
+        pytest.skip("this processor has nothing that NumPy could do without")
+    env = {**os.environ, "NPY_DISABLE_CPU_FEATURES": lacking}
+    done = subprocess.run(
+        [sys.executable, "-c", VERIFY, str(folder), root],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    ok, problems, report = json.loads(done.stdout)
+    with Folder.open(folder) as opened:
+        here = report_json.to_bytes(judgement.judge(opened.load(), __version__)).decode()
+
+    assert (ok, problems) == (True, [])
+    if report == here:
+        pytest.skip("NumPy gives the same bits here with and without what it can do without")
