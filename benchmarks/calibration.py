@@ -61,6 +61,11 @@ HEALTHY = 0.05  # of the margin: what launches of one engine differ by in a prom
 RARE = 0.05
 POSITIONS = 16  # of a prompt; its figures are the same at each
 LENGTHS = (4, 8, 16, 32, 64, 128, 256)
+MEASURED = (
+    "SmolLM2-135M in Q8_0 against F16 on llama.cpp, 64 prompts of the demo at 64 tokens: 0 at "
+    "first 4, 8, 16, 32 and 64 tokens, the largest mean KL of a prompt .0089, .0075, .0080, .0071 "
+    "and .0064 nats"
+)
 
 
 # What is made
@@ -427,6 +432,10 @@ def main() -> None:
         whole(options)
     if options.quant:
         quant(options.quant)
+    else:
+        print(
+            f"\nbroken rate of a healthy 8-bit quant by length: {MEASURED}; --quant measures another"
+        )
 
 
 if __name__ == "__main__":
