@@ -433,9 +433,7 @@ def main() -> None:
     if options.quant:
         quant(options.quant)
     else:
-        print(
-            f"\nbroken rate of a healthy 8-bit quant by length: {MEASURED}; --quant measures another"
-        )
+        print(f"\nbroken rate of a healthy 8-bit quant by length: {MEASURED}; another: --quant")
 
 
 if __name__ == "__main__":
