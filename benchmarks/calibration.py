@@ -1,6 +1,6 @@
 """How often the stage `score` errs, on synthetic prompts whose truth is known.
 
-    python benchmarks/calibration.py [--trials 250] [--resamples 1999]
+    python benchmarks/calibration.py [--trials 150] [--resamples 1999]
 
 Made are the figures of each prompt, one set for the candidate and one for each launch of the
 baseline; from there on it is the reference leg's own code: `measure`, `check_metrics`, the broken
@@ -414,7 +414,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=250, help="per cell of the tables")
+    parser.add_argument("--trials", type=int, default=150, help="per cell of the tables")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=1999, help="the stage takes 9,999")
     parser.add_argument("--launches", type=int, default=5)
