@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 
 from iqaction.calls import Arm, Capability, Message
 from iqaction.errors import ConfigError
-from iqaction.inputs import Request, freeze, read_request, warnings, with_flags
+from iqaction.inputs import (
+    MIN_PROMPTS,
+    MIN_PROMPTS_TWO_LOOKS,
+    Request,
+    freeze,
+    read_request,
+    warnings,
+    with_flags,
+)
 from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec, from_json, to_json
 from iqaction.prompts import Prompt, PromptSet
 from iqaction.report import StageResult
 from iqaction.stages._base import Asking, Context, Param, Stage
+from iqaction.stats.proportions import clopper_pearson_upper
 
 
 @dataclass(frozen=True)
@@ -491,7 +500,8 @@ def test_freeze__round_trip() -> None:
     [
         (58, None, "cannot PASS: fewer than 59 prompts (58 in the plan)"),
         (1, None, "cannot PASS: fewer than 59 prompts (1 in the plan)"),
-        (80, 40, "the first 40 prompts cannot PASS"),
+        (80, 40, "the first 40 prompts cannot PASS: fewer than 69"),
+        (64, 32, "cannot PASS: fewer than 69 prompts (64 in the plan)"),
     ],
 )
 def test_warnings__few_prompts(n: int, limit: int | None, said: str) -> None:
@@ -501,10 +511,19 @@ def test_warnings__few_prompts(n: int, limit: int | None, said: str) -> None:
     assert warning.startswith(said)
 
 
-@pytest.mark.parametrize(("n", "limit"), [(59, None), (192, None), (120, 59)])
+@pytest.mark.parametrize(("n", "limit"), [(59, None), (192, None), (80, 59), (138, 69)])
 def test_warnings__enough(n: int, limit: int | None) -> None:
-    """Fifty-nine prompts are enough."""
+    """Fifty-nine prompts are enough at one look, 69 where an extension shares the error rate."""
     assert warnings(dataclasses.replace(plan(n, limit), baseline_root="ab" * 32)) == ()
+
+
+@pytest.mark.parametrize(
+    ("n", "share"), [(MIN_PROMPTS, 0.05), (MIN_PROMPTS_TWO_LOOKS, 0.05 * 0.0147 / 0.025)]
+)
+def test_warnings__fewest(n: int, share: float) -> None:
+    """The fewest prompts are those whose exact bound with no hit is within 5 %."""
+    assert clopper_pearson_upper(0, n, 1 - share) <= 0.05
+    assert clopper_pearson_upper(0, n - 1, 1 - share) > 0.05
 
 
 def test_warnings__capture() -> None:
