@@ -16,6 +16,7 @@ from iqaction.report import Change, Engine, Report, StageResult
 from iqaction.stages._base import Context
 from iqaction.verdict import Verdict, cap, combine
 
+_ENOUGH_LAUNCHES = 5
 HEADLINES = {
     Verdict.PASS: "this change keeps the model's output",
     Verdict.FAIL: "this change alters the model's output",
@@ -273,28 +274,42 @@ def _next_steps(
     problems: tuple[str, ...],
 ) -> tuple[str, ...]:
     steps = [step for r in results for step in r.next_steps]
-    if observed.plan.is_capture:
-        done = len(observed.launches)
-        if done < 5:
-            steps.append(
-                f"restart the server and run `iqaction observe --evidence DIR --endpoint URL "
-                f"--launch {done + 1}`, until there are 5 relaunches (at least 3)"
-            )
-        else:
-            steps.append("compare a candidate: `iqaction run --baseline DIR ...`")
-        return tuple(dict.fromkeys(steps))
-    if problems:
-        steps.append("capture the baseline again with this plan and these prompts, and compare")
-    if verdict is Verdict.UNPROVEN:
-        steps += [
-            c.power
-            for r in results
-            for c in r.checks
-            if c.judged and c.verdict is Verdict.UNPROVEN and c.power
-        ]
-    if verdict is Verdict.NOT_RUN:
+    if problems and not observed.plan.is_capture:
+        steps.append(
+            "pass the plan and the prompts that the baseline was captured with, or capture the "
+            "baseline again with these"
+        )
+    elif verdict is Verdict.NOT_RUN:
         steps.append("see that the endpoint answers, and run the same command again")
+    elif observed.plan.is_capture:
+        steps += _after_capture(len(observed.launches))
+    elif verdict is Verdict.UNPROVEN:
+        steps += _what_decides(results)
     return tuple(dict.fromkeys(steps))
+
+
+def _after_capture(done: int) -> list[str]:
+    compare = "compare a candidate with it: `iqaction run --baseline DIR ...`"
+    if done >= _ENOUGH_LAUNCHES:
+        return [compare]
+    relaunch = (
+        f"restart the server and run `iqaction observe --evidence DIR --endpoint URL "
+        f"--launch {done + 1}`, until there are {_ENOUGH_LAUNCHES} relaunches (at least 3)"
+    )
+    return [relaunch, f"then {compare}"]
+
+
+def _what_decides(results: tuple[StageResult, ...]) -> list[str]:
+    """The power notes of open checks. Where one says that more prompts do not help, none asks
+    for more prompts."""
+    open_ = [
+        c
+        for r in results
+        for c in r.checks
+        if c.judged and c.verdict is Verdict.UNPROVEN and c.power
+    ]
+    closed = [c.power for c in open_ if not c.more_would_help]
+    return closed or [c.power for c in open_]
 
 
 def describe(info: EngineInfo) -> str:

@@ -184,11 +184,20 @@ def _prepare(options: RunOptions) -> _Prepared:
     path = Path(request.baseline) if request.baseline else None
     baseline = None
     if path is not None:
+        _must_be_there(path, "--baseline")
         _apart(options.evidence, path)
         with Folder.open(path) as folder:
             baseline = folder.load()
         prompts = _judgeable(request, prompts, baseline)
     return _Prepared(request, inputs.freeze(request, prompts, baseline), prompts, baseline, path)
+
+
+def _must_be_there(folder: Path, flag: str) -> None:
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{flag} {folder}: no such folder",
+            expected="the evidence folder of a captured reference",
+        )
 
 
 def _apart(evidence: Path, baseline: Path) -> None:
@@ -212,6 +221,7 @@ def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> Prom
 def _relaunch(options: RunOptions) -> _Prepared:
     """A relaunch asks the captured plan of the folder itself, whatever the plan file says now."""
     request = _requested(options, "endpoint", "model", "dialect", "api_key_env")
+    _must_be_there(options.evidence, "--evidence")
     with Folder.open(options.evidence) as folder:
         observed, data = folder.load(), folder.prompts_bytes()
     if not observed.plan.is_capture:
@@ -239,6 +249,8 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
+        if options.launch:
+            progress.note("a relaunch is the same server started anew: that cannot be checked here")
         endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
         with _reference(plan, _key(request), endpoint, needed=compares) as reference:
             if reference is not None:

@@ -220,7 +220,7 @@ def _said(found: Hits, lost: Lost, n: int, word: str) -> str:
     if found.hits:
         again = f"{len(found.reproduced)} again when asked once more"
         if len(found.asked) < len(found.hits):
-            again += f"; {len(found.asked)} were"
+            again = f"of the first {len(found.asked)} asked once more {len(found.reproduced)} again"
         said += f" ({again}): {names(tuple(found.hits))}"
     if lost.failed:
         said += f"; {len(lost.failed)} failed on the candidate: {names(tuple(lost.failed))}"

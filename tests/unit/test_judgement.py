@@ -61,7 +61,7 @@ def unproven_for(observed: Observed, said: str) -> None:
     assert report.verdict is Verdict.UNPROVEN
     assert any(said in p for p in report.problems)
     assert said in report.headline
-    assert any("capture the baseline again" in s for s in report.next_steps)
+    assert any("capture the baseline again with these" in s for s in report.next_steps)
 
 
 def test_judge__healthy() -> None:

@@ -63,6 +63,7 @@ def test_same_engine__the_same() -> None:
 )
 def test_run__evidence_within_baseline(tmp_path: Path, evidence: str, baseline: str) -> None:
     """A run never writes into the baseline's folder."""
+    (tmp_path / baseline).mkdir(parents=True)
     options = RunOptions(
         tmp_path / evidence, endpoint="http://127.0.0.1:9", baseline=str(tmp_path / baseline)
     )
@@ -70,7 +71,15 @@ def test_run__evidence_within_baseline(tmp_path: Path, evidence: str, baseline: 
     with pytest.raises(ConfigError, match="are in one another"):
         session.run(options, progress=Quiet())
 
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / baseline).iterdir())
+
+
+def test_run__no_baseline_there(tmp_path: Path) -> None:
+    """A baseline that is not there is a mistake on the command line."""
+    options = RunOptions(tmp_path / "e", endpoint="http://127.0.0.1:9", baseline="no-such-folder")
+
+    with pytest.raises(ConfigError, match="--baseline no-such-folder: no such folder"):
+        session.run(options, progress=Quiet())
 
 
 def test_run__nobody_to_ask(tmp_path: Path) -> None:
@@ -109,7 +118,7 @@ def test_render__altered_report(tmp_path: Path) -> None:
 
 def test_relaunch__of_a_folder_that_is_none(tmp_path: Path) -> None:
     """A relaunch needs a captured reference."""
-    with pytest.raises(EvidenceError):
+    with pytest.raises(ConfigError, match="no such folder"):
         session.run(
             RunOptions(tmp_path / "e", endpoint="http://127.0.0.1:9", launch=1), progress=Quiet()
         )

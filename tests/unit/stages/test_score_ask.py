@@ -215,4 +215,4 @@ def test_candidate__many_broken_are_not_all_asked_again() -> None:
     reason = next(
         c.reason for s in report.stages for c in s.checks if c.metric == "reference.broken"
     )
-    assert "40 of 40 prompts broken (32 again when asked once more; 32 were)" in reason
+    assert "40 of 40 prompts broken (of the first 32 asked once more 32 again)" in reason
