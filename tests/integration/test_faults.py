@@ -245,12 +245,11 @@ def test_system_prompt_behind_the_api(system_prompt: Outcome, capture: Capture) 
     assert "system prompt" in check(report, "trajectory.template").reason
     assert named == set(capture.load().plan.prompt_ids)
     for metric in ("kl", "decisive", "nll", "broken"):
-        assert check(report, f"reference.{metric}").verdict is Verdict.PASS
-    assert any("system prompt" in p or "template" in p for p in (report.headline, *told(report)))
-
-
-def told(report: Report) -> list[str]:
-    return [c.reason for s in report.stages for c in s.checks]
+        forced = check(report, f"reference.{metric}")
+        assert forced.estimate is not None
+        assert forced.estimate.value == pytest.approx(0, abs=1e-9)
+        assert forced.verdict is Verdict.UNPROVEN
+        assert "system prompt" in forced.reason
 
 
 def test_score__both_paths_were_asked(f16: Outcome, capture: Capture) -> None:
