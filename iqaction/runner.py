@@ -26,6 +26,7 @@ from iqaction.calls import (
     digest,
 )
 from iqaction.errors import EngineError
+from iqaction.interrupts import LOOK_S, deferred
 from iqaction.observed import Engines, Observed
 from iqaction.plan import Plan
 from iqaction.progress import Progress
@@ -144,11 +145,12 @@ def _round(job: Job, stage: str, wanted: Round, progress: Progress) -> tuple[Obs
     try:
         if todo:
             limit = wanted.concurrency or job.traffic()
-            for observation in _send(job, todo, min(limit, len(todo))):
-                job.keep(stage, observation)
-                kept[observation.tag] = observation
-                results[observation.tag] = observation
-                progress.step(failed=int(isinstance(observation.answer, Failure)))
+            with deferred() as look:
+                for observation in _send(job, todo, min(limit, len(todo)), look):
+                    job.keep(stage, observation)
+                    kept[observation.tag] = observation
+                    results[observation.tag] = observation
+                    progress.step(failed=int(isinstance(observation.answer, Failure)))
     finally:
         progress.finish()
     return tuple(results[call.tag] for call in wanted.calls)
@@ -177,26 +179,27 @@ class _Breaker:
             )
 
 
-def _send(job: Job, calls: Sequence[Call], in_flight: int) -> Iterator[Observation]:
-    """Answers as they land, at most ``in_flight`` calls out at a time."""
+def _send(
+    job: Job, calls: Sequence[Call], in_flight: int, look: Callable[[], None]
+) -> Iterator[Observation]:
+    """Answers as they land, at most ``in_flight`` calls out at a time.
+
+    This thread sends nothing itself: between two waits it holds no lock, and there ``look``
+    raises a signal that came.
+    """
     breaker, waiting = _Breaker(in_flight), iter(calls)
 
     def ask(call: Call) -> Observation:
         return job.connections[call.tag.arm].ask(call)
 
-    if in_flight == 1:  # no thread: Ctrl-C then interrupts the request itself
-        for call in waiting:
-            observation = ask(call)
-            yield observation
-            breaker.saw(observation)
-        return
     pool = ThreadPoolExecutor(in_flight)
     try:
         running: set[Future[Observation]] = {
             pool.submit(ask, call) for call in islice(waiting, in_flight)
         }
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            look()
+            done, running = wait(running, LOOK_S, FIRST_COMPLETED)
             for future in done:
                 yield future.result()
             for future in done:

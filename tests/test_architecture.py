@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terminal": set(),
     "spelling": set(),
     "_sockets": set(),
+    "interrupts": set(),
     "progress": {"terminal"},
     "_llama_server": set(),
     "demo_quants": set(),
@@ -51,7 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
     "runner": {
-        *("calls", "engines", "errors", "observed", "plan", "progress", "prompts", "stages"),
+        *("calls", "engines", "errors", "interrupts", "observed", "plan", "progress", "prompts"),
+        "stages",
     },
     "demo_engine": {"errors", "terminal"},
     "demo_weights": {"demo_quants", "errors", "terminal"},

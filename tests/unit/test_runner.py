@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -237,17 +239,41 @@ def test_observe__traffic_is_asked_for_once_needed() -> None:
     assert asked == [1]
 
 
-def test_observe__one_at_a_time_in_this_thread() -> None:
-    """One request at a time needs no thread, so that Ctrl-C interrupts the request itself."""
-    engine, threads = FakeEngine(WORLD), set()
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_observe__signal_waits_for_a_safe_place(concurrency: int) -> None:
+    """Ctrl-C while an answer is being kept lets it be kept whole, and then ends the run."""
+    kept: runner.Kept = {}
+    whole: list[str] = []
+
+    def keep(stage: str, observation: Observation) -> None:
+        if len(whole) == 3:
+            signal.raise_signal(signal.SIGINT)
+        whole.append(observation.tag.unit)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(FakeEngine(WORLD), texts(), traffic=lambda: concurrency, kept=kept, keep=keep)
+
+    assert len(whole) >= 4
+    assert {t.unit for t in kept["trajectory"]} == set(whole)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_observe__signal_while_waiting() -> None:
+    """Ctrl-C ends the wait for an answer that does not come, within a moment."""
+    hung = threading.Event()
 
     def ask(call: Call) -> Observation:
-        threads.add(threading.get_ident())
-        return engine(call)
+        threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+        hung.wait(20)
+        return FakeEngine(WORLD)(call)
 
-    run(ask, texts(), traffic=lambda: 1)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(ask, texts(), traffic=lambda: 1)
+    took = time.monotonic() - started
+    hung.set()
 
-    assert threads == {threading.get_ident()}
+    assert took < 10
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
