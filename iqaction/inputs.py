@@ -23,10 +23,9 @@ from iqaction.plan import Margin, Plan, StageSpec, Value
 from iqaction.prompts import PromptSet
 from iqaction.spelling import nearest
 from iqaction.stages._base import Stage
+from iqaction.stages._levels import fewest_to_pass
 
 DEFAULT_LIMIT = 96  # prompts of the first look
-MIN_PROMPTS = 59  # 0 broken of 59 is the fewest whose 95 % upper bound is 5 %
-MIN_PROMPTS_TWO_LOOKS = 69  # the same at 97.1 %, where an extension is planned
 MAX_SEED = 2**31 - 1  # engines read the seed as a signed 32-bit number
 MAX_MARGIN = 1000.0
 MAX_CONCURRENCY = 1024
@@ -199,8 +198,7 @@ def warnings(plan: Plan) -> tuple[str, ...]:
     """What to say before the first request: today, only that a PASS is out of reach."""
     if not plan.stages:
         return ()
-    fewest = MIN_PROMPTS_TWO_LOOKS if len(plan.looks) > 1 else MIN_PROMPTS
-    least = max([fewest] + [m.min_units for s in plan.stages for m in s.margins])
+    least = max([fewest_to_pass(plan)] + [m.min_units for s in plan.stages for m in s.margins])
     first, last = plan.looks[0], plan.looks[-1]
     if last < least:
         what = "cannot support a PASS" if plan.is_capture else "cannot PASS"

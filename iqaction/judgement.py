@@ -14,9 +14,9 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import Change, Engine, Report, StageResult
 from iqaction.stages._base import Context
+from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES
 from iqaction.verdict import Verdict, cap, combine
 
-_ENOUGH_LAUNCHES = 5
 HEADLINES = {
     Verdict.PASS: "this change keeps the model's output",
     Verdict.FAIL: "this change alters the model's output",
@@ -290,11 +290,12 @@ def _next_steps(
 
 def _after_capture(done: int) -> list[str]:
     compare = "compare a candidate with it: `iqaction run --baseline DIR ...`"
-    if done >= _ENOUGH_LAUNCHES:
+    if done >= ENOUGH_LAUNCHES:
         return [compare]
     relaunch = (
         f"restart the server and run `iqaction observe --evidence DIR --endpoint URL "
-        f"--launch {done + 1}`, until there are {_ENOUGH_LAUNCHES} relaunches (at least 3)"
+        f"--launch {done + 1}`, until there are {ENOUGH_LAUNCHES} relaunches "
+        f"(at least {FEWEST_LAUNCHES})"
     )
     return [relaunch, f"then {compare}"]
 

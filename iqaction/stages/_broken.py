@@ -21,7 +21,7 @@ from iqaction.stages._levels import WORST_SHARE, alpha
 from iqaction.stages._lost import Lost
 from iqaction.stages._shares import at_least, at_most, estimate, names
 from iqaction.stages._shares import power as share_power
-from iqaction.stats.proportions import clopper_pearson_upper, exceeds_p
+from iqaction.stats.proportions import exceeds_p
 from iqaction.verdict import Verdict
 
 KL_NATS = 0.1  # mean KL beyond the floor's that breaks a prompt of 16 positions or more
@@ -177,10 +177,10 @@ def check(plan: Plan, found: Hits, lost: Lost, required: int, what: What) -> Che
     """The verdict on a leg's broken prompts, ``required`` of which should have been judged."""
     n, worst = required, {*found.hits, *lost.failed}
     confidence = 1 - alpha(plan, 0.05)
-    upper = clopper_pearson_upper(len(worst), n, confidence)
+    high = at_most(len(worst), n, confidence)
     p = exceeds_p(len(found.reproduced), n, found.floor_hits, n)
     said = _said(found, lost, n, what.word)
-    bound = f"at most {upper:.1%} with {confidence:.1%} confidence, {WORST_SHARE:.0%} allowed"
+    within = f"at most {high.value:.1%} with {confidence:.1%} confidence, {WORST_SHARE:.0%} allowed"
     more, power = False, ""
     if n and found.reproduced and (p < _FAIL_P or len(found.severe) >= _SEVERE_PROMPTS):
         verdict = Verdict.FAIL
@@ -189,18 +189,16 @@ def check(plan: Plan, found: Hits, lost: Lost, required: int, what: What) -> Che
     elif lost.unknown:
         verdict = Verdict.UNPROVEN
         reason = f"{len(lost.unknown)} of {n} prompts have no answer; {said}"
-    elif n and upper <= WORST_SHARE:
-        verdict, reason = Verdict.PASS, f"{said}: {bound}"
+    elif n and high.value <= WORST_SHARE:
+        verdict, reason = Verdict.PASS, f"{said}: {within}"
     else:
-        verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}"
+        verdict, reason = Verdict.UNPROVEN, f"{said}: {within}"
         if lost.failed:
             power = "prompts that failed count as broken: run again when the server answers them"
         else:
             power, more = share_power(len(worst), n, confidence)
-    if verdict is Verdict.FAIL:
-        share = estimate(what.metric, len(worst), n, at_least(len(worst), n, confidence))
-    else:
-        share = estimate(what.metric, len(worst), n, at_most(len(worst), n, confidence))
+    bound = at_least(len(worst), n, confidence) if verdict is Verdict.FAIL else high
+    share = estimate(what.metric, len(worst), n, bound)
     return Check(
         what.metric,
         what.title,

@@ -19,6 +19,7 @@ from iqaction.stages import _broken, _score_tables
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, Reference, forced_along, leg
+from iqaction.stages._levels import ENOUGH_LAUNCHES
 from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import FRESH, SCORE, scored
 from iqaction.stages._required import references
@@ -33,7 +34,6 @@ from iqaction.stages._score_metrics import (
 from iqaction.stages._shares import names
 from iqaction.verdict import Verdict
 
-ENOUGH_LAUNCHES = 5
 BROKEN = _broken.What("reference.broken", "reference leg: broken prompts", "broken")
 METRICS = tuple(TITLES)
 

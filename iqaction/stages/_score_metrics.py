@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import Check, Estimate
 from iqaction.stages._forced import Leg
-from iqaction.stages._levels import FEWEST_TO_FAIL, MOST_UNITS, alpha
+from iqaction.stages._levels import FEWEST_LAUNCHES, FEWEST_TO_FAIL, MOST_UNITS, alpha
 from iqaction.stages._shares import BEYOND, OVER_BUDGET
 from iqaction.stats.noninferiority import Judged, holm, judge_means, launch_sd, prompts_needed
 from iqaction.verdict import Verdict
 
 RESAMPLES = 9_999
-FEWEST_LAUNCHES = 3
 
 TITLES = {
     "kl": "KL (>=)",

@@ -12,31 +12,35 @@ BEYOND = "the estimate is beyond the margin: more prompts will not make this PAS
 OVER_BUDGET = f"cannot be decided within {MOST_UNITS} prompts"
 
 
-class Bounds(NamedTuple):
-    """One side of an exact interval; the other is open (None)."""
+class Bound(NamedTuple):
+    """One side of an exact interval; the other is open."""
 
-    low: float | None
-    high: float | None
+    value: float
+    is_upper: bool
     confidence: float
 
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        return (None, self.value) if self.is_upper else (self.value, None)
 
-def at_most(hits: int, n: int, confidence: float) -> Bounds:
+
+def at_most(hits: int, n: int, confidence: float) -> Bound:
     """The upper bound, which a PASS rests on."""
-    return Bounds(None, clopper_pearson_upper(hits, n, confidence), confidence)
+    return Bound(clopper_pearson_upper(hits, n, confidence), True, confidence)
 
 
-def at_least(hits: int, n: int, confidence: float) -> Bounds:
+def at_least(hits: int, n: int, confidence: float) -> Bound:
     """The lower bound, which a FAIL rests on."""
-    return Bounds(clopper_pearson_lower(hits, n, confidence), None, confidence)
+    return Bound(clopper_pearson_lower(hits, n, confidence), False, confidence)
 
 
-def estimate(metric: str, hits: int, n: int, bounds: Bounds) -> Estimate:
+def estimate(metric: str, hits: int, n: int, bound: Bound) -> Estimate:
     """``hits`` of ``n`` with the one-sided bound that the verdict rests on; no value for n = 0."""
     return Estimate(
         metric,
         hits / n if n else None,
-        (bounds.low, bounds.high),
-        bounds.confidence,
+        bound.interval,
+        bound.confidence,
         "Clopper-Pearson, one-sided",
         n,
         "share",

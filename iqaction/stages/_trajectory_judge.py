@@ -36,8 +36,6 @@ from iqaction.stages._paths import (
 from iqaction.stages._shares import at_least, at_most, estimate, names
 from iqaction.stages._shares import power as share_power
 from iqaction.stats.proportions import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
     mcnemar_exact,
 )
 from iqaction.verdict import Verdict
@@ -197,32 +195,27 @@ def _divergence_check(context: Context, lost: Lost, divergences: list[Divergence
     n, kinds = len(context.units), Counter(d.kind for d in divergences)
     real, open_ = kinds["real"], kinds["unknown"] + len(lost.failed)
     confidence = 1 - alpha(context.plan, 0.05)
-    upper = clopper_pearson_upper(real + open_, n, confidence)
-    lower = clopper_pearson_lower(real, n, 1 - alpha(context.plan))
+    high = at_most(real + open_, n, confidence)
+    low = at_least(real, n, 1 - alpha(context.plan))
     said = _real_said(real, n, kinds["unknown"], len(lost.failed))
-    bound = f"at most {upper:.1%} with {confidence:.1%} confidence"
+    within = f"at most {high.value:.1%} with {confidence:.1%} confidence"
     power, more = "", False
-    if lower > WORST_SHARE:
+    if low.value > WORST_SHARE:
         verdict = Verdict.FAIL
-        reason = f"{said}: at least {lower:.1%}, and {WORST_SHARE:.0%} are allowed"
+        reason = f"{said}: at least {low.value:.1%}, and {WORST_SHARE:.0%} are allowed"
     elif lost.unknown:
         verdict = Verdict.UNPROVEN
         reason = f"{len(lost.unknown)} of {n} prompts cannot be compared; {said}"
-    elif n and upper <= WORST_SHARE:
-        verdict, reason = Verdict.PASS, f"{said}: {bound}"
+    elif n and high.value <= WORST_SHARE:
+        verdict, reason = Verdict.PASS, f"{said}: {within}"
     else:
-        verdict, reason = Verdict.UNPROVEN, f"{said}: {bound}, and {WORST_SHARE:.0%} are allowed"
+        verdict, reason = Verdict.UNPROVEN, f"{said}: {within}, and {WORST_SHARE:.0%} are allowed"
         if open_:
             power = "answers are missing or cannot be weighed: more prompts will not decide it"
         else:
             power, more = share_power(real, n, confidence)
-    failing = verdict is Verdict.FAIL
-    bounds = (
-        at_least(real, n, 1 - alpha(context.plan))
-        if failing
-        else at_most(real + open_, n, confidence)
-    )
-    share = estimate("trajectory.real", real, n, bounds)
+    bound = low if verdict is Verdict.FAIL else high
+    share = estimate("trajectory.real", real, n, bound)
     return Check(
         "trajectory.real",
         "greedy texts: real divergences",

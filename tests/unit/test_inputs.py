@@ -12,20 +12,13 @@ from hypothesis import strategies as st
 
 from iqaction.calls import Arm, Capability, Message
 from iqaction.errors import ConfigError
-from iqaction.inputs import (
-    MIN_PROMPTS,
-    MIN_PROMPTS_TWO_LOOKS,
-    Request,
-    freeze,
-    read_request,
-    warnings,
-    with_flags,
-)
+from iqaction.inputs import Request, freeze, read_request, warnings, with_flags
 from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec, from_json, to_json
 from iqaction.prompts import Prompt, PromptSet
 from iqaction.report import StageResult
 from iqaction.stages._base import Asking, Context, Param, Stage
+from iqaction.stages._levels import FEWEST_TO_PASS, FEWEST_TO_PASS_TWO_LOOKS
 from iqaction.stats.proportions import clopper_pearson_upper
 
 
@@ -518,7 +511,7 @@ def test_warnings__enough(n: int, limit: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "share"), [(MIN_PROMPTS, 0.05), (MIN_PROMPTS_TWO_LOOKS, 0.05 * 0.0147 / 0.025)]
+    ("n", "share"), [(FEWEST_TO_PASS, 0.05), (FEWEST_TO_PASS_TWO_LOOKS, 0.05 * 0.0147 / 0.025)]
 )
 def test_warnings__fewest(n: int, share: float) -> None:
     """The fewest prompts are those whose exact bound with no hit is within 5 %."""
