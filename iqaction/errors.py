@@ -5,7 +5,9 @@
     IqError                 something a person can act on; never shown as a traceback
     ├── ConfigError         the plan, a prompt file or a flag is wrong          (exit 4)
     ├── EvidenceError       an evidence folder is unreadable, altered or in use (exit 3)
-    └── EngineError         an endpoint cannot be used at all                   (exit 3)
+    ├── EngineError         an endpoint cannot be used at all                   (exit 3)
+    ├── BootError           an endpoint that we start did not come up           (NOT RUN)
+    └── GithubError         GitHub did not do what it was asked                 (a warning)
 
 A single failed request is not an error but an answer: see :class:`iqaction.calls.Failure`.
 """
@@ -51,3 +53,20 @@ class EvidenceError(IqError):
 
 class EngineError(IqError):
     """An endpoint is unreachable, or cannot do what the plan needs of it."""
+
+
+class BootError(IqError):
+    """The endpoint that the action was to start did not answer before its deadline."""
+
+
+class GithubError(IqError):
+    """GitHub refused, failed or did not answer in time. Never a verdict: evidence stays valid.
+
+    ``status`` is the HTTP status, 0 where there was no answer.
+    """
+
+    def __init__(
+        self, happened: str, *, expected: str = "", next_step: str = "", status: int = 0
+    ) -> None:
+        self.status = status
+        super().__init__(happened, expected=expected, next_step=next_step)
