@@ -12,7 +12,7 @@ from iqaction import stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
-from iqaction.report import Change, Engine, Report, StageResult
+from iqaction.report import NO_RUN, Change, Engine, Report, StageResult
 from iqaction.stages._base import Context
 from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES
 from iqaction.verdict import Verdict, cap, combine
@@ -28,22 +28,31 @@ HEADLINES = {
 def judge(observed: Observed, tool_version: str) -> Report:
     """The whole report. Problems of the evidence take a PASS away and give none."""
     results = tuple(_decided(observed, spec) for spec in observed.plan.stages)
-    problems = _problems(observed)
+    around = observed.circumstances
+    faults = _problems(observed)
+    problems = (around.problem, *faults) if around.problem else faults
     verdict = combine(r.verdict for r in results if r.required)
-    if problems:
+    if problems or around.differences:
         verdict = cap(verdict, Verdict.UNPROVEN)
     return Report(
         verdict,
         results,
         _headline(observed, verdict, problems),
         observed.plan.suite,
+        verdict,
         _engines(observed),
         _changes(observed),
         problems,
+        around.differences,
         tuple(dict.fromkeys(_caveats(observed))),
-        _next_steps(observed, verdict, results, problems),
+        _next_steps(observed, verdict, results, faults),
         observed.plan.sha256,
+        observed.plan.settings_sha256(),
         observed.plan.baseline_root,
+        around.run,
+        observed.baseline.circumstances.run if observed.baseline else NO_RUN,
+        around.changed_lines,
+        around.machine,
         tool_version=tool_version,
     )
 
@@ -157,8 +166,12 @@ def _headline(observed: Observed, verdict: Verdict, problems: tuple[str, ...]) -
         return f"a reference was captured with {launches} relaunches; there is nothing to compare"
     if observed.plan.is_capture and verdict is Verdict.FAIL:
         return "this reference disagrees with itself and is refused"
-    if verdict is Verdict.UNPROVEN and problems:
-        return f"{HEADLINES[verdict]}: {problems[0]}"
+    around = observed.circumstances
+    why = problems[:1]
+    if not why and any(not d.accepted for d in around.differences):
+        why = ("the pull request changes what it is judged by",)
+    if why and (verdict is Verdict.UNPROVEN or (verdict is Verdict.NOT_RUN and around.problem)):
+        return f"{HEADLINES[verdict]}: {why[0].splitlines()[0]}"
     return HEADLINES[verdict]
 
 
@@ -274,7 +287,15 @@ def _next_steps(
     problems: tuple[str, ...],
 ) -> tuple[str, ...]:
     steps = [step for r in results for step in r.next_steps]
-    if problems and not observed.plan.is_capture:
+    around = observed.circumstances
+    steps += [
+        f"merge the change of {d.path} in a pull request of its own, or accept it on the base "
+        f"branch (`field: {d.field}`)"
+        for d in around.differences
+    ]
+    if around.problem:
+        steps.append("read what the endpoint wrote last, and start it by hand the same way")
+    elif problems and not observed.plan.is_capture:
         steps.append(
             "pass the plan and the prompts that the baseline was captured with, or capture the "
             "baseline again with these"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iqaction.calls import Arm, EngineInfo, Observation, Tag
+from iqaction.circumstances import NONE, Circumstances
 from iqaction.plan import Plan
 from iqaction.prompts import Prompt
 
@@ -31,6 +32,8 @@ class Observed:
         Faults of the evidence itself, in plain words; any of them keeps the verdict from PASS.
     baseline
         None in a capture.
+    circumstances
+        The workflow run and the machine, where they were kept.
     """
 
     plan: Plan
@@ -41,6 +44,7 @@ class Observed:
     problems: tuple[str, ...] = ()
     baseline: Observed | None = None
     root: str = ""  # sha256 of the sealed manifest, "" where not sealed
+    circumstances: Circumstances = NONE
 
     @property
     def launches(self) -> tuple[int, ...]:

@@ -28,6 +28,88 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Run:
+    """The workflow run that measured: what a result is posted on, and which result is newer.
+
+    All empty where somebody ran this at their desk.
+
+    Attributes
+    ----------
+    head_sha, tested_sha
+        The commit that results are posted on, and the one that was checked out (a pull request
+        is tested as merged).
+    started_at
+        RFC 3339, UTC, to the second.
+    artifact_url
+        Where the evidence was uploaded to; known only when publishing, so never stored.
+    republished
+        URL of the run that measured, where this one found its evidence and measured nothing.
+    """
+
+    repository: str = ""
+    event: str = ""
+    head_sha: str = ""
+    tested_sha: str = ""
+    run_id: str = ""
+    attempt: int = 0
+    url: str = ""
+    started_at: str = ""
+    artifact_url: str = ""
+    republished: str = ""
+
+
+NO_RUN = Run()
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line that the pull request adds to a file that decides how the endpoint is started."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a pull request changes about its own judge. ``field`` is "plan", "prompts",
+    "acceptances" or "baseline"; ``detail`` is a diff, or says why it could not be read.
+
+    ``accepted`` says by whom and until when, where a maintainer agreed; it is then no problem.
+    """
+
+    field: str
+    path: str
+    detail: str
+    accepted: str = ""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A maintainer's word that a known change is wanted, as ``.inferquality/accept.yml`` says it.
+
+    Attributes
+    ----------
+    check
+        Which check, as "score:reference.kl"; "" where ``field`` is named instead.
+    field
+        Which of the judge's own files may differ, as "plan"; "" where ``check`` is named.
+    plan
+        At least 12 hexadecimal digits of the plan's ``settings_sha256``.
+    expires
+        The last day, as "2027-01-31"; the day of the run is compared with it.
+    """
+
+    suite: str
+    check: str
+    field: str
+    plan: str
+    expires: str
+    reason: str
+    author: str
+
+
+@dataclass(frozen=True)
 class Check:
     """One line of the judgement.
 
@@ -49,6 +131,9 @@ class Check:
         False for figures that are shown and carry no verdict of their own.
     more_would_help
         True where only the number of prompts is lacking: the stage may be extended.
+    accepted
+        By whom, why and until when, where a maintainer accepted this check; "" otherwise. The
+        verdict stays what it is, and the job is not held to it.
     """
 
     metric: str
@@ -62,6 +147,7 @@ class Check:
     power: str = ""
     judged: bool = True
     more_would_help: bool = False
+    accepted: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +232,7 @@ class StageResult:
     series: tuple[Series, ...] = ()
     look: int = 0
     more_would_help: bool = False
+    leg: str = ""  # of a matrix, where several are shown as one report
 
 
 @dataclass(frozen=True)
@@ -173,23 +260,42 @@ class Engine:
 class Report:
     """The whole judgement.
 
-    ``problems`` are faults of the evidence itself (integrity, wrong prompt file, template): each
-    caps the verdict at UNPROVEN. ``evidence_root`` is set when rendering, never stored in
-    ``report.json`` (the root covers that file).
+    Attributes
+    ----------
+    verdict
+        What the evidence says.
+    gate
+        What the job is held to: ``verdict`` with the accepted checks and differences left out.
+    headline
+        One sentence: what the verdict means here.
+    problems
+        Faults of the evidence itself (integrity, wrong prompt file, template) and of its
+        circumstances (the endpoint did not start): each caps the verdict at UNPROVEN.
+    machine
+        What it ran on and how the endpoint was started, for display: GPU, image digests.
+    settings_sha256
+        Of what both arms were asked; what an acceptance names, because it outlives a baseline.
+    evidence_root
+        Set when rendering, never stored in ``report.json`` (the root covers that file).
     """
 
     verdict: Verdict
     stages: tuple[StageResult, ...]
-    headline: str  # one sentence: what the verdict means here
+    headline: str
     suite: str = "default"
+    gate: Verdict = Verdict.UNPROVEN
     engines: tuple[Engine, ...] = ()
     changes: tuple[Change, ...] = ()
     problems: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
     caveats: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     plan_sha256: str = ""
+    settings_sha256: str = ""
     baseline_root: str = ""
-    head_sha: str = ""
-    run_url: str = ""
+    run: Run = NO_RUN
+    baseline_run: Run = NO_RUN
+    changed_lines: tuple[ChangedLine, ...] = ()
+    machine: Mapping[str, str] = field(default_factory=dict)
     tool_version: str = ""
     evidence_root: str = ""

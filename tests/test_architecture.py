@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "document": {"errors"},
     "prompts": {"calls", "errors"},
     "plan": {"calls", "errors"},
-    "observed": {"calls", "plan", "prompts"},
+    "circumstances": {"report"},
+    "observed": {"calls", "circumstances", "plan", "prompts"},
     "engines": {"calls", "errors", "rows"},
     "surfaces": {"calls", "errors", "report", "verdict"},  # calls for the JSON type alone
     "stages": {
@@ -40,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "judgement": {"calls", "observed", "plan", "prompts", "report", "stages", "verdict"},
     "evidence": {
-        *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "verdict"),
+        *("calls", "circumstances", "errors", "observed", "plan", "prompts", "report", "rows"),
+        "verdict",
     },
     "values": {"calls", "document", "errors", "plan", "prompts", "spelling", "stages"},
     "inputs": {
@@ -76,6 +78,7 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
+    "circumstances",
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

@@ -16,7 +16,7 @@ from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading
 from iqaction.evidence.lines import FOLDER
-from iqaction.evidence.reading import BASELINE, PLAN, PROMPTS
+from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, PLAN, PROMPTS
 from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree
 from iqaction.plan import Plan
 from iqaction.prompts import MAX_BYTES
@@ -152,7 +152,8 @@ def _adopt(tree: Tree, plan: Plan, baseline: Path | None) -> None:
             next_step="let the capture finish: run its command again",
         )
     for name in sorted(manifest.from_bytes(source.read(manifest.NAME), str(baseline))):
-        if (name in (PLAN, PROMPTS) or name.startswith(f"{FOLDER}/")) and source.has(name):
+        wanted = name in (PLAN, PROMPTS, CIRCUMSTANCES) or name.startswith(f"{FOLDER}/")
+        if wanted and source.has(name):
             with source.stream(name, MAX_EVIDENCE) as file, staged.staging(name) as out:
                 while chunk := file.read(_CHUNK):
                     out.write(chunk)

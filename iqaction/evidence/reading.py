@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from iqaction import plan as plans
 from iqaction import prompts as prompt_files
 from iqaction.calls import JSON, Arm, EngineInfo, Generation, Observation, Scored, Tag
+from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError
-from iqaction.evidence import canon, envelope, journal, manifest, schema
+from iqaction.evidence import canon, circumstances_json, envelope, journal, manifest, schema
 from iqaction.evidence.lines import ENGINES, FOLDER, Item, Key, Where, item, locate, stored_as
 from iqaction.evidence.lines import unpacked as unpacked_lines
 from iqaction.evidence.tree import MAX_EVIDENCE, Tree, digest, explain
@@ -27,6 +28,7 @@ from iqaction.rows import Rows
 
 PLAN = "plan.json"
 PROMPTS = "prompts.jsonl"
+CIRCUMSTANCES = circumstances_json.NAME
 BASELINE = "baseline"
 MAX_DECODED = 8 * 1024**3  # bytes of all arrays of a folder
 _MAX_NAMED = 20  # faults of one file that are told one by one
@@ -79,6 +81,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
     plan = reading.read_plan()
     files = reading.read_manifest()
     prompts = reading.read_prompts(plan)
+    circumstances = reading.read_circumstances()
     reading.read_compacted(plan, files)
     reading.read_journal()
     baseline = None if inner or not numbers else _baseline(tree, plan, reading.problems)
@@ -93,6 +96,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
             tuple(dict.fromkeys(reading.problems)),
             baseline,
             root,
+            circumstances,
         ),
         tuple(reading.notes),
         tuple(reading.altered),
@@ -172,6 +176,22 @@ class _Reading:
             if name.startswith(FOLDER + "/") and not self.tree.has(name):
                 self._alter(name, "missing")
         return self.files
+
+    def read_circumstances(self) -> Circumstances:
+        """Optional: nothing of them is needed to judge the model."""
+        listed = self.files is not None and CIRCUMSTANCES in self.files
+        if not self.tree.has(CIRCUMSTANCES):
+            if listed:
+                self._alter(CIRCUMSTANCES, "missing")
+            return NONE
+        if self.files is not None:
+            self._compare(CIRCUMSTANCES, *self._digest(CIRCUMSTANCES))
+        try:
+            data = self.tree.read(CIRCUMSTANCES)
+            return circumstances_json.from_bytes(data, self.tree.place(CIRCUMSTANCES))
+        except EvidenceError as exc:
+            self._unreadable(CIRCUMSTANCES, exc)
+            return NONE
 
     def _digest(self, name: str) -> tuple[str, int]:
         try:

@@ -8,17 +8,11 @@ none becomes ``null``; the evidence root is left out, because it covers the stor
 from __future__ import annotations
 
 import dataclasses
-import enum
-import functools
 import math
-import types
-import typing
 from collections.abc import Mapping
-from typing import TypeVar
 
 from iqaction.calls import JSON
-from iqaction.errors import EvidenceError
-from iqaction.evidence import canon, schema
+from iqaction.evidence import canon, dataclass_json, schema
 from iqaction.report import Report
 
 NAME = "report.json"
@@ -26,7 +20,6 @@ SCHEMA = "https://inferquality.dev/schemas/report/v1"
 _UNSTORED = "evidence_root"
 _LAST_BITS = 1e-9  # of a number: what another machine's exp, log or matrix product may differ by
 _ZERO = 1e-12  # a difference that cancels to nothing has no other size to be measured by
-T = TypeVar("T")
 
 
 def to_json(report: Report) -> dict[str, JSON]:
@@ -37,8 +30,7 @@ def to_json(report: Report) -> dict[str, JSON]:
     EvidenceError
         Where a number that must be one is NaN or infinite (an optional one becomes null).
     """
-    body = _plain(report, Report)
-    assert isinstance(body, dict)  # a dataclass
+    body = dataclass_json.to_json(report)
     del body[_UNSTORED]
     body["$schema"] = SCHEMA
     schema.validate("report", body, NAME)
@@ -59,8 +51,7 @@ def from_json(body: Mapping[str, JSON]) -> Report:
         Where the schema does not hold.
     """
     schema.validate("report", body, NAME)
-    report = _build(dict(body), Report)
-    assert isinstance(report, Report)
+    report = dataclass_json.from_json(body, Report)
     return dataclasses.replace(report, evidence_root="")
 
 
@@ -87,72 +78,3 @@ def _alike(a: JSON, b: JSON) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
     return type(a) is type(b) and a == b
-
-
-@functools.cache
-def _fields(kind: type) -> Mapping[str, object]:
-    """Field names of a dataclass with their resolved types."""
-    return typing.get_type_hints(kind)
-
-
-def _alternatives(kind: object) -> tuple[object, ...]:
-    """The members of a union, the type itself where it is none."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return typing.get_args(kind)
-    return (kind,)
-
-
-def _plain(value: object, kind: object) -> JSON:
-    """``value``, of declared type ``kind``, as JSON; a float field is always written as one."""
-    kinds = _alternatives(kind)
-    if value is None or isinstance(value, str):
-        return value.value if isinstance(value, enum.Enum) else value
-    if dataclasses.is_dataclass(value):
-        hints = _fields(typing.cast(type, type(value)))
-        return {f.name: _plain(getattr(value, f.name), hints[f.name]) for f in _own(value)}
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v, _argument(kind, 1)) for k, v in value.items()}
-    if isinstance(value, tuple):
-        inner = next((k for k in kinds if typing.get_origin(k) is tuple), None)
-        return [_plain(v, _argument(inner, i)) for i, v in enumerate(value)]
-    if float in kinds:
-        number = float(typing.cast(float, value))
-        return number if math.isfinite(number) else None
-    if bool in kinds:
-        return bool(value)
-    return int(typing.cast(int, value))
-
-
-def _own(value: object) -> tuple[dataclasses.Field[object], ...]:
-    assert dataclasses.is_dataclass(value)
-    return dataclasses.fields(value)
-
-
-def _argument(kind: object, index: int) -> object:
-    """Type of item ``index`` of a tuple or mapping type; of every item in ``tuple[X, ...]``."""
-    arguments = typing.get_args(kind)
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return arguments[0]
-    return arguments[min(index, len(arguments) - 1)]
-
-
-def _build(value: JSON, kind: object) -> object:
-    """What :func:`_plain` was given; ``value`` has passed the schema."""
-    kinds = _alternatives(kind)
-    if value is None and type(None) in kinds:
-        return None
-    for one in kinds:
-        if isinstance(one, type) and dataclasses.is_dataclass(one) and isinstance(value, dict):
-            hints = _fields(one)
-            return one(**{n: _build(v, hints[n]) for n, v in value.items() if n in hints})
-        if typing.get_origin(one) is tuple and isinstance(value, list):
-            return tuple(_build(v, _argument(one, i)) for i, v in enumerate(value))
-        if isinstance(value, dict) and typing.get_origin(one) is not tuple:
-            return {k: _build(v, _argument(one, 1)) for k, v in value.items()}
-        if isinstance(one, type) and issubclass(one, enum.Enum):
-            return one(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) if float in kinds else int(value)
-    if isinstance(value, (str, bool)):
-        return value
-    raise EvidenceError(f"{NAME}: {canon.shown(repr(value))} where {kind} belongs")

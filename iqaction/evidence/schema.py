@@ -18,6 +18,7 @@ from iqaction.evidence import canon, quick
 
 NAMES = (
     "baseline",
+    "circumstances",
     "effects",
     "manifest",
     "observation",

@@ -17,7 +17,7 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading, report_json, statements
 from iqaction.evidence.lines import ENGINES, Key, Where, stored_as, unpacked
 from iqaction.evidence.manifest import Stored
-from iqaction.evidence.reading import BASELINE, PLAN, PROMPTS, Loaded
+from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, PLAN, PROMPTS, Loaded
 from iqaction.evidence.record import Artifact
 from iqaction.evidence.statements import Run, SetSummary
 from iqaction.evidence.tree import MAX_EVIDENCE, Tree
@@ -143,7 +143,7 @@ def _fetch(tree: Tree, name: str, wanted: Iterable[Where]) -> Iterator[bytes]:
 def _given(tree: Tree, old: Mapping[str, Stored] | None, loaded: Loaded) -> dict[str, Stored]:
     """The files that judging rests on, with the sha256 of an earlier seal where there was one."""
     stages = (*(s.stage for s in loaded.observed.plan.stages), ENGINES)
-    ours = {PLAN, PROMPTS, *(stored_as(s) for s in stages)}
+    ours = {PLAN, PROMPTS, CIRCUMSTANCES, *(stored_as(s) for s in stages)}
     files: dict[str, Stored] = {}
     for entry in tree.entries():
         belongs = entry.name in ours or entry.name.startswith(f"{BASELINE}/")
@@ -162,6 +162,7 @@ def _texts(loaded: Loaded, files: Mapping[str, Stored], report: Report) -> dict[
         "plan": PLAN,
         "prompts": PROMPTS,
         "engines": stored_as(ENGINES),
+        "circumstances": CIRCUMSTANCES,
         "baseline": f"{BASELINE}/{manifest.NAME}",
     }
     artifacts = {r: Artifact(r, n, files[n].sha256) for r, n in known.items() if n in files}

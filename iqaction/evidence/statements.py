@@ -49,7 +49,7 @@ class Run:
     """All that the records of one run are made of.
 
     ``files`` holds the folder's other artifacts: plan, prompts, report, and where there are any
-    the engines and the baseline's manifest.
+    the engines, the circumstances and the baseline's manifest.
     """
 
     plan: Plan
@@ -82,7 +82,7 @@ def build(run: Run) -> dict[str, bytes]:
             workload=_workload(run.plan),
             engines=_whos(run.engines),
             model=_model(run.engines),
-            artifacts=_present(run, ("plan", "prompts", "baseline")),
+            artifacts=_present(run, ("plan", "prompts", "baseline", "circumstances")),
             links=links,
             missing=run.report.problems,
             limitations=run.report.caveats,

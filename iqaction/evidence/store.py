@@ -27,11 +27,21 @@ from pathlib import Path
 from types import TracebackType
 
 from iqaction.calls import JSON, Arm, EngineInfo, Observation
+from iqaction.circumstances import Circumstances
 from iqaction.errors import EvidenceError
-from iqaction.evidence import canon, envelope, founding, manifest, reading, report_json, sealing
+from iqaction.evidence import (
+    canon,
+    circumstances_json,
+    envelope,
+    founding,
+    manifest,
+    reading,
+    report_json,
+    sealing,
+)
 from iqaction.evidence.founding import LOCK
 from iqaction.evidence.journal import Journal
-from iqaction.evidence.reading import PLAN, PROMPTS, Loaded
+from iqaction.evidence.reading import CIRCUMSTANCES, PLAN, PROMPTS, Loaded
 from iqaction.evidence.tree import Tree, explain
 from iqaction.observed import Observed
 from iqaction.plan import Plan
@@ -155,6 +165,25 @@ class Folder:
         if self._concurrency.get((arm, launch)) != (value, source):
             self._append(envelope.concurrency_to_json(arm, launch, value, source, _now()))
             self._concurrency[arm, launch] = (value, source)
+
+    def keep_circumstances(self, circumstances: Circumstances) -> None:
+        """Store who measures where, in place of what was stored of it before.
+
+        Raises
+        ------
+        EvidenceError
+            The folder is sealed with other ones: a seal is not moved to another run.
+        """
+        self._must_write()
+        data = circumstances_json.to_bytes(circumstances)
+        if self._tree.has(CIRCUMSTANCES) and self._tree.read(CIRCUMSTANCES) == data:
+            return
+        if self._tree.has(manifest.NAME):
+            raise EvidenceError(
+                f"{self.path} is sealed, with the circumstances of another run",
+                expected="a new folder for a new run",
+            )
+        self._tree.write(CIRCUMSTANCES, data)
 
     def _append(self, body: Mapping[str, JSON]) -> None:
         self._must_write()

@@ -73,8 +73,7 @@ def verify(
         The evidence root as learned from elsewhere, "" for none.
     rejudge
         Judges the loaded evidence; the stored report must come out, the last bits of its numbers
-        aside. Where and by whom it was run (head, URL, tool version) is taken from the stored
-        report.
+        aside. The tool's version is taken from the stored report.
     rerender
         Makes the rendered files of a report, by name; the stored ones must come out.
 
@@ -221,13 +220,7 @@ class _Check:
             self.problems.append(f"{report_json.NAME}: speaks of another baseline")
 
     def judgement(self, again: Report, stored: Report) -> None:
-        again = dataclasses.replace(
-            again,
-            head_sha=stored.head_sha,
-            run_url=stored.run_url,
-            tool_version=stored.tool_version,
-            evidence_root="",
-        )
+        again = dataclasses.replace(again, tool_version=stored.tool_version, evidence_root="")
         named = report_json.differing(again, stored)
         if not named:
             return

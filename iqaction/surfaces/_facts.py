@@ -304,8 +304,8 @@ def identities(report: Report) -> list[tuple[str, str]]:
         ("evidence root", hex_or_nothing(report.evidence_root)),
         ("plan", hex_or_nothing(report.plan_sha256)),
         ("baseline root", hex_or_nothing(report.baseline_root)),
-        ("commit", hex_or_nothing(report.head_sha)),
-        ("run", head(report.run_url, 300)),
+        ("commit", hex_or_nothing(report.run.head_sha)),
+        ("run", head(report.run.url, 300)),
         ("inferquality", head(report.tool_version, NAME)),
     )
     return [(name, text) for name, text in pairs if text]

@@ -26,7 +26,7 @@ def render(report: Report) -> list[Effect]:
     return [
         PutCheckRun(
             name=f"inferquality / {line(report.suite, _facts.NAME)}",
-            head_sha=hex_or_nothing(report.head_sha),
+            head_sha=hex_or_nothing(report.run.head_sha),
             conclusion="success" if report.verdict is Verdict.PASS else "failure",
             title=line(f"{report.verdict.value}: {report.headline}", _TITLE),
             summary=_fit(report, _summary),

@@ -54,7 +54,7 @@ def state(report: Report) -> str:
     body: dict[str, JSON] = {
         "verdict": report.verdict.value,
         "stages": stages,
-        "head_sha": hex_or_nothing(report.head_sha),
+        "head_sha": hex_or_nothing(report.run.head_sha),
         "plan_sha256": hex_or_nothing(report.plan_sha256),
         "evidence_root": hex_or_nothing(report.evidence_root),
     }

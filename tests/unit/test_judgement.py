@@ -29,9 +29,10 @@ from world import (
 
 from iqaction import judgement
 from iqaction.calls import Arm, Call, Generation, Tag
+from iqaction.circumstances import Circumstances
 from iqaction.observed import Observed
 from iqaction.plan import Margin, StageSpec
-from iqaction.report import Change
+from iqaction.report import Change, Difference, Run
 from iqaction.verdict import Verdict
 
 WORLD = World(units=64, length=16)
@@ -213,6 +214,45 @@ def test_problems__give_no_pass(damage: Damage) -> None:
 
 
 # stages that are not required
+
+
+def around(**more: object) -> Observed:
+    """The healthy evidence, measured in a workflow run."""
+    run = Run("org/repo", "pull_request", "c" * 40, started_at="2026-11-30T12:00:00Z")
+    circumstances = Circumstances(run, {"gpu 0": "RTX 3090"}, **more)  # type: ignore[arg-type]
+    return replace(healthy(), circumstances=circumstances)
+
+
+def test_circumstances__are_shown() -> None:
+    """The run and the machine are the report's, and change no verdict."""
+    report = judged(around())
+
+    assert report.verdict is report.gate is Verdict.PASS
+    assert report.run.head_sha == "c" * 40
+    assert report.machine == {"gpu 0": "RTX 3090"}
+    assert report.settings_sha256 == healthy().plan.settings_sha256()
+
+
+def test_circumstances__a_pull_request_does_not_move_its_own_bar() -> None:
+    """What it changes of its judge caps the verdict, is named, and there is a way through."""
+    difference = Difference("plan", "plan.yml", "-kl: .02\n+kl: .9")
+
+    report = judged(around(differences=(difference,)))
+
+    assert report.verdict is report.gate is Verdict.UNPROVEN
+    assert report.differences == (difference,)
+    assert report.headline.endswith("the pull request changes what it is judged by")
+    assert any("`field: plan`" in s for s in report.next_steps)
+
+
+def test_circumstances__an_endpoint_that_did_not_start() -> None:
+    """Nothing was observed because nothing was there to ask: NOT RUN says why."""
+    whole = around(problem="the endpoint did not start: exit 1\nlog")
+    report = judged(replace(whole, seen={}, engines={}))
+
+    assert report.verdict is Verdict.NOT_RUN
+    assert report.headline == ("nothing could be observed: the endpoint did not start: exit 1")
+    assert any("start it by hand" in s for s in report.next_steps)
 
 
 @pytest.mark.parametrize("damage", [noisy(0.0), noisy(3.0)])

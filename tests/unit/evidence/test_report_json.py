@@ -18,12 +18,15 @@ from iqaction.evidence import canon
 from iqaction.evidence.report_json import differing, from_bytes, from_json, to_bytes, to_json
 from iqaction.report import (
     Change,
+    ChangedLine,
     Check,
     Coverage,
+    Difference,
     Divergence,
     Engine,
     Estimate,
     Report,
+    Run,
     Series,
     StageResult,
     Table,
@@ -48,7 +51,7 @@ ESTIMATE = st.builds(
 )  # fmt: skip
 CHECK = st.builds(
     Check, TEXT, TEXT, VERDICT, TEXT, st.none() | ESTIMATE, MAYBE, MAYBE, MAYBE, TEXT,
-    st.booleans(), st.booleans(),
+    st.booleans(), st.booleans(), TEXT,
 )  # fmt: skip
 DIVERGENCE = st.builds(
     Divergence, TEXT, TEXT, st.integers(-1, 10**6),
@@ -61,13 +64,18 @@ STAGE = st.builds(
     many(st.builds(UnitFault, TEXT, TEXT, TEXT, TEXT)), TEXTS, TEXTS, TEXTS,
     many(st.builds(Table, TEXT, TEXTS, many(many(st.none() | TEXT | NUMBER)))),
     many(st.builds(Series, TEXT, TEXT, TEXT, many(NUMBER), many(MAYBE), TEXTS, MAYBE)),
-    st.integers(-1, 3), st.booleans(),
+    st.integers(-1, 3), st.booleans(), TEXT,
 )  # fmt: skip
-ENGINE = st.builds(Engine, TEXT, TEXT, TEXT, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=2))
+ENGINE = st.builds(Engine, *[TEXT] * 5, st.dictionaries(TEXT, TEXT, max_size=2))
+DETAILS = st.dictionaries(TEXT, TEXT, max_size=2)
+RUN = st.builds(Run, *[TEXT] * 5, COUNT, *[TEXT] * 4)
+HASH = st.sampled_from(["", "a" * 64])
 REPORT = st.builds(
-    Report, VERDICT, many(STAGE), TEXT, TEXT, many(ENGINE), many(st.builds(Change, *[TEXT] * 3)),
-    TEXTS, TEXTS, TEXTS, st.sampled_from(["", "a" * 64]), st.sampled_from(["", "b" * 64]), TEXT,
-    TEXT, TEXT,
+    Report, VERDICT, many(STAGE), TEXT, TEXT, VERDICT, many(ENGINE),
+    many(st.builds(Change, *[TEXT] * 3)), TEXTS,
+    many(st.builds(Difference, st.sampled_from(["plan", "baseline"]), *[TEXT] * 3)),
+    TEXTS, TEXTS, HASH, HASH, HASH, RUN, RUN, many(st.builds(ChangedLine, TEXT, COUNT, TEXT)),
+    DETAILS, TEXT,
 )  # fmt: skip
 
 
@@ -97,7 +105,7 @@ def test_to_json__every_field_is_stored():
     assert set(body) == {f.name for f in dataclasses.fields(Report)} - {"evidence_root"}
     assert parts(Report) == {
         *(Report, StageResult, Check, Estimate, Divergence, UnitFault, Coverage, Table, Series),
-        *(Change, Engine),
+        *(Change, ChangedLine, Difference, Engine, Run),
     }
 
 

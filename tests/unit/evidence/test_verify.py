@@ -265,12 +265,12 @@ def test_verify__the_last_bits_of_a_number_are_no_difference(copied):
     assert not verify(path, root, rejudge=lambda o: elsewhere(o, interval=None)).ok
 
 
-def test_verify__where_it_ran_is_not_judged(copied):
-    """Head, URL and version are the run's own, not the evidence's."""
+def test_verify__the_version_is_not_judged(copied):
+    """Who judged is the stored report's own to say; what was judged is not."""
     path, _ = copied
     with Folder.open_for_writing(path) as folder:
         stored, _ = folder.report()
-        mine = dataclasses.replace(stored, head_sha="abc", run_url="https://x", tool_version="1")
+        mine = dataclasses.replace(stored, tool_version="1")
         root = folder.seal(mine)
 
     assert verify(path, root, rejudge=rejudge).ok

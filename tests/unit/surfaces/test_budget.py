@@ -9,7 +9,17 @@ import pytest
 from markup import of_html, of_markdown
 from report_factory import report, stage
 
-from iqaction.report import Change, Coverage, Divergence, Engine, Report, Series, Table, UnitFault
+from iqaction.report import (
+    Change,
+    Coverage,
+    Divergence,
+    Engine,
+    Report,
+    Run,
+    Series,
+    Table,
+    UnitFault,
+)
 from iqaction.surfaces import _budget, _sections, load, render_all
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
@@ -51,7 +61,7 @@ def huge(many: int, text: str) -> Report:
         engines=(Engine(text, text, text, text, text, {text: text}),) * 20,
         changes=(Change(text, text, text),) * 100,
         problems=(text,) * 20,
-        run_url=text,
+        run=Run(text, text, text, text, text, 1, text, text, text, text),
     )
 
 

@@ -65,7 +65,7 @@ def test_check_run__green_for_pass_alone(case: str) -> None:
     assert check.name == f"inferquality / {of.suite}"
     assert check.conclusion == ("success" if of.verdict is Verdict.PASS else "failure")
     assert check.title == f"{of.verdict.value}: {of.headline}"
-    assert check.head_sha == of.head_sha
+    assert check.head_sha == of.run.head_sha
 
 
 @ALL
@@ -78,7 +78,7 @@ def test_comment__verdict_first(case: str) -> None:
     assert lines[0] == comment.marker(of)
     assert lines[2] == f"### {of.verdict.value}  inferquality / {of.suite}: {of.headline}"
     assert state["verdict"] == of.verdict.value
-    assert state["head_sha"] == of.head_sha
+    assert state["head_sha"] == of.run.head_sha
     assert state["stages"] == {s.stage: s.verdict.value for s in of.stages}
 
 
