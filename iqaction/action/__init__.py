@@ -1,0 +1,1 @@
+"""The steps of the GitHub Action: each wires parts of the package together and decides nothing."""
