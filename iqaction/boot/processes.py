@@ -1,0 +1,172 @@
+"""The system's processes, read from /proc: finding ours and only ours, and ending them.
+
+A process is ours by a variable in its environment that holds a random name (it is inherited,
+also by daemons), by being in the session that we started, or by descending from such a one. A
+process id alone proves nothing: ids are used again, so an id counts only together with the
+moment of its start and with the boot of the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from iqaction.boot._base import MARK
+
+_PROC = Path("/proc")
+_ENVIRON = 4 << 20  # bytes; an environment is at most 2 MiB or so
+_LISTENING = "0A"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One running process. ``started`` is in clock ticks since the machine's boot."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Who leads the session that a boot started; its id is the session's too."""
+
+    pid: int
+    started: int
+
+
+def boot_id() -> str:
+    """Names this boot of the machine; "" where the system does not tell."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def find(pid: int) -> Process | None:
+    """The process with this id; None where it has ended (a zombie has)."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        # "pid (name) state parent group session ...": the name may hold blanks and brackets.
+        fields = text.rpartition(")")[2].split()
+        if fields[0] in ("Z", "X", "x"):
+            return None
+        return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def every() -> dict[int, Process]:
+    """All running processes by id."""
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return {}
+    found = (find(int(name)) for name in names if name.isascii() and name.isdigit())
+    return {p.pid: p for p in found if p is not None}
+
+
+def mark_of(pid: int) -> str:
+    """The lease whose mark a process carries; "" where it has none or is not ours to read."""
+    try:
+        with (_PROC / str(pid) / "environ").open("rb") as stream:
+            data = stream.read(_ENVIRON)
+    except OSError:
+        return ""
+    wanted = f"{MARK}=".encode()
+    for entry in data.split(b"\0"):
+        if entry.startswith(wanted):
+            return entry[len(wanted) :].decode("ascii", "replace")
+    return ""
+
+
+def family(mark: str, leader: Leader | None) -> list[Process]:
+    """All running processes that a boot started. Never we ourselves, nor those above us."""
+    table = every()
+    ours = {pid for pid in table if mark_of(pid) == mark}
+    if leader is not None:
+        head = table.get(leader.pid)
+        known = head is not None and head.started == leader.started
+        members = {pid for pid, p in table.items() if p.session == leader.pid}
+        # The session's number is its leader's id, which is not used again while a member lives;
+        # so one member that is known as ours speaks for all of them.
+        if known or members & ours:
+            ours |= members
+    grown = True
+    while grown:
+        children = {pid for pid, p in table.items() if p.parent in ours} - ours
+        ours |= children
+        grown = bool(children)
+    ours -= _line_of(os.getpid(), table)
+    return [table[pid] for pid in sorted(ours)]
+
+
+def _line_of(pid: int, table: dict[int, Process]) -> set[int]:
+    line = set()
+    while pid > 0 and pid not in line:
+        line.add(pid)
+        pid = table[pid].parent if pid in table else 0
+    return line | {1}
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signal a process, unless it has ended or its id is another's by now.
+
+    Raises
+    ------
+    PermissionError
+        When it is another user's.
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # Linux before 5.3, or no Linux
+        descriptor = -1
+    try:
+        found = find(process.pid)  # through a descriptor, it stays the one that was looked at
+        if found is None or found.started != process.started:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if descriptor < 0:
+                os.kill(process.pid, number)
+            else:
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def listeners(port: int) -> set[int]:
+    """Ids of processes that listen on a TCP port, as far as we may see into them."""
+    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    found = set()
+    for pid in every() if sockets else ():
+        try:
+            descriptors = list((_PROC / str(pid) / "fd").iterdir())
+        except OSError:
+            continue
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                if os.readlink(descriptor) in sockets:
+                    found.add(pid)
+    return found
+
+
+def _listening(port: int) -> set[str]:
+    inodes = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (_PROC / "net" / name).read_text(encoding="ascii").split("\n")[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTENING:
+                if int(fields[1].rpartition(":")[2], 16) == port:
+                    inodes.add(fields[9])
+    return inodes
