@@ -145,16 +145,42 @@ def with_flags(
     return dataclasses.replace(request, stages=changed)
 
 
+def with_reference(request: Request, url: str, model: str = "") -> Request:
+    """The request with the live reference of `score`; "" changes nothing.
+
+    Raises
+    ------
+    ConfigError
+        There is no `score` stage, or it is no URL.
+    """
+    if not url:
+        return request
+    checked = _url(url, "reference_endpoint")
+    if not any(s.stage == "score" for s in request.stages):
+        raise ConfigError(
+            "reference_endpoint: the plan has no stage `score`", expected="- score in the stages"
+        )
+    named = {"reference": checked, **({"reference_model": model} if model else {})}
+    changed = tuple(
+        dataclasses.replace(s, params={**s.params, **named}) if s.stage == "score" else s
+        for s in request.stages
+    )
+    return dataclasses.replace(request, stages=changed)
+
+
 def freeze(
     request: Request,
     prompts: PromptSet,
     baseline: Observed | None = None,
     registry: Registry = stages,
+    *,
+    extend: bool = True,
 ) -> Plan:
     """The plan: prompts in the file's order, the first ``limit`` of them judged first.
 
     Where the file holds more prompts than that, up to as many again are kept for the one
-    extension; the others are not in the plan. Without a baseline the plan is a capture.
+    extension; the others are not in the plan. Without a baseline the plan is a capture. Without
+    ``extend`` there is one look: legs that run apart cannot agree to go on.
 
     Raises
     ------
@@ -175,7 +201,7 @@ def freeze(
     available = len(prompts.prompts)
     first = min(request.limit or DEFAULT_LIMIT, available)
     last = min(2 * first, available)
-    if 2 * last < 3 * first:
+    if 2 * last < 3 * first or not extend:
         # Two looks share the error rate, and a few more prompts do not pay for that.
         last = first
     plan = Plan(

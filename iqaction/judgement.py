@@ -7,8 +7,9 @@ what is wrong with the model is each stage's to say.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from iqaction import stages
+from iqaction import acceptance, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -34,7 +35,7 @@ def judge(observed: Observed, tool_version: str) -> Report:
     verdict = combine(r.verdict for r in results if r.required)
     if problems or around.differences:
         verdict = cap(verdict, Verdict.UNPROVEN)
-    return Report(
+    report = Report(
         verdict,
         results,
         _headline(observed, verdict, problems),
@@ -55,6 +56,10 @@ def judge(observed: Observed, tool_version: str) -> Report:
         around.machine,
         tool_version=tool_version,
     )
+    day = around.run.started_at[:10]
+    report = acceptance.apply(report, around.acceptances, day, report.settings_sha256)
+    # At a desk there is nothing that would read an acceptance.
+    return replace(report, offer=acceptance.offer(report) if around.run.repository else "")
 
 
 def undecided(observed: Observed, look: int) -> bool:

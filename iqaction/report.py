@@ -273,6 +273,8 @@ class Report:
         circumstances (the endpoint did not start): each caps the verdict at UNPROVEN.
     machine
         What it ran on and how the endpoint was started, for display: GPU, image digests.
+    offer
+        The YAML by which a maintainer would accept what is open; "" where that would not help.
     settings_sha256
         Of what both arms were asked; what an acceptance names, because it outlives a baseline.
     evidence_root
@@ -297,5 +299,6 @@ class Report:
     baseline_run: Run = NO_RUN
     changed_lines: tuple[ChangedLine, ...] = ()
     machine: Mapping[str, str] = field(default_factory=dict)
+    offer: str = ""
     tool_version: str = ""
     evidence_root: str = ""

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction import __version__, inputs, judgement, runner, sources, stages, surfaces
+from iqaction import __version__, inputs, judgement, runner, shards, sources, stages, surfaces
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
+from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
 from iqaction.errors import ConfigError, EngineError, EvidenceError
@@ -39,7 +40,9 @@ _NOT_YET = ("auto",)  # baselines that a later version looks up
 class RunOptions:
     """What a run is asked with; empty values fall back to the plan file, then to defaults.
 
-    ``launch`` above 0 adds a relaunch of the reference to a capture's folder.
+    ``launch`` above 0 adds a relaunch of the reference to a capture's folder. ``reference`` is
+    the URL of a live reference. ``circumstances`` are kept with the evidence; with a ``problem``
+    in them nobody is asked, and with a shard only its prompts are.
     """
 
     evidence: Path
@@ -52,6 +55,9 @@ class RunOptions:
     api_key_env: str = ""
     concurrency: int | None = None
     launch: int = 0
+    reference: str = ""
+    reference_model: str = ""
+    circumstances: Circumstances = NONE
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,11 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     with Folder.create_or_continue(
         options.evidence, prepared.plan, prepared.prompts.data, prepared.baseline_path
     ) as folder:
+        around = options.circumstances
+        if around != NONE:
+            folder.keep_circumstances(around)
+        if around.problem:
+            return _finish(folder, options.evidence, around.problem)
         problem = ""
         refused = prepared.baseline and judgement.incompatible(prepared.plan, prepared.baseline)
         if refused:
@@ -109,6 +120,8 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
                 _observe(options, prepared, folder, progress)
             except EngineError as exc:
                 problem = str(exc)
+                if around != NONE:  # a report that others read says why
+                    folder.keep_circumstances(replace(around, problem=problem))
         return _finish(folder, options.evidence, problem)
 
 
@@ -163,6 +176,7 @@ def _requested(options: RunOptions, *keys: str) -> Request:
     """The plan file with the flags over it; there must be somebody to ask."""
     flags = [(key, getattr(options, key)) for key in keys]
     request = inputs.with_flags(sources.plan_file(options.plan), flags, options.concurrency)
+    request = inputs.with_reference(request, options.reference, options.reference_model)
     if not request.endpoint:
         raise ConfigError(
             "no endpoint: there is nobody to ask",
@@ -189,7 +203,8 @@ def _prepare(options: RunOptions) -> _Prepared:
         with Folder.open(path) as folder:
             baseline = folder.load()
         prompts = _judgeable(request, prompts, baseline)
-    return _Prepared(request, inputs.freeze(request, prompts, baseline), prompts, baseline, path)
+    plan = inputs.freeze(request, prompts, baseline, extend=not options.circumstances.shards)
+    return _Prepared(request, plan, prompts, baseline, path)
 
 
 def _must_be_there(folder: Path, flag: str) -> None:
@@ -263,6 +278,8 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
                 folder.keep_engine(Arm.REFERENCE, 0, reference.engine)
             job = _job(options, prepared, folder, kept, connections, arm)
             asking = replace(plan, stages=tuple(s for s in plan.stages if s.stage not in skipped))
+            around = options.circumstances
+            asking = shards.asked(asking, around.shard, around.shards)
             runner.observe(replace(job, plan=asking), progress)
 
 

@@ -39,11 +39,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "stats"),
         "verdict",
     },
-    "judgement": {"calls", "observed", "plan", "prompts", "report", "stages", "verdict"},
+    "judgement": {
+        *("acceptance", "calls", "circumstances", "observed", "plan", "prompts", "report"),
+        *("stages", "verdict"),
+    },
+    "shards": {"errors", "plan"},
     "evidence": {
         *("calls", "circumstances", "errors", "observed", "plan", "prompts", "report", "rows"),
         "verdict",
     },
+    "acceptance": {"document", "errors", "report", "spelling", "values", "verdict"},
     "values": {"calls", "document", "errors", "plan", "prompts", "spelling", "stages"},
     "inputs": {
         *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
@@ -62,6 +67,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
 MAY_IMPORT["session"] = BELOW_SESSION
+MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "session", "terminal"}
+MAY_IMPORT["github"] = {"calls", "errors", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["merging"] = {
+    *("calls", "circumstances", "errors", "evidence", "judgement", "observed", "session"),
+}
 MAY_IMPORT["demo_view"] = {"progress", "report", "terminal", "verdict"}
 MAY_IMPORT["demo"] = {
     *("demo_engine", "demo_view", "demo_weights", "errors", "progress", "session", "verdict"),
@@ -71,6 +81,8 @@ MAY_IMPORT["inspect_view"] = {
     *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
     *("surfaces", "terminal"),
 }
+MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "session"}
+MAY_IMPORT["_entry"] = {"action"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = set(MAY_IMPORT)
@@ -78,7 +90,7 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    "circumstances",
+    *("acceptance", "circumstances", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

@@ -41,8 +41,9 @@ from iqaction.evidence import (
 )
 from iqaction.evidence.founding import LOCK
 from iqaction.evidence.journal import Journal
+from iqaction.evidence.lines import ENGINES, stored_as, unpacked
 from iqaction.evidence.reading import CIRCUMSTANCES, PLAN, PROMPTS, Loaded
-from iqaction.evidence.tree import Tree, explain
+from iqaction.evidence.tree import MAX_EVIDENCE, Tree, explain
 from iqaction.observed import Observed
 from iqaction.plan import Plan
 from iqaction.prompts import MAX_BYTES
@@ -185,12 +186,32 @@ class Folder:
             )
         self._tree.write(CIRCUMSTANCES, data)
 
+    def adopt(self, other: Path) -> None:
+        """Add all lines of a sealed folder of the same plan, byte by byte: when a question was
+        answered, and how long that took, stays what it was. Later lines win over earlier ones.
+
+        Raises
+        ------
+        EvidenceError
+            A file of ``other`` cannot be read whole, or this folder cannot be written.
+        """
+        tree = Tree(other)
+        for stage in sorted({*self._stages, ENGINES}):
+            name = stored_as(stage)
+            if tree.has(name):
+                with tree.stream(name, MAX_EVIDENCE) as file:
+                    for line in unpacked(file, f"{other}/{name}"):
+                        self._write(line.data)
+
     def _append(self, body: Mapping[str, JSON]) -> None:
+        self._write(canon.dump(body))
+
+    def _write(self, line: bytes) -> None:
         self._must_write()
         with self._opening:
             if self._journal is None:
                 self._journal = Journal(self._tree)
-        self._journal.append(canon.dump(body))
+        self._journal.append(line)
 
     def load(self) -> Observed:
         """All that judging may see, read from the disk anew.

@@ -75,7 +75,7 @@ REPORT = st.builds(
     many(st.builds(Change, *[TEXT] * 3)), TEXTS,
     many(st.builds(Difference, st.sampled_from(["plan", "baseline"]), *[TEXT] * 3)),
     TEXTS, TEXTS, HASH, HASH, HASH, RUN, RUN, many(st.builds(ChangedLine, TEXT, COUNT, TEXT)),
-    DETAILS, TEXT,
+    DETAILS, TEXT, TEXT,
 )  # fmt: skip
 
 
