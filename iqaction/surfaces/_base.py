@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class UpsertComment:
-    """Create or replace the sticky comment that starts with ``marker``."""
+    """Create or replace the sticky comment that starts with ``marker``.
+
+    ``only_if_present``: replace one that is there, and create none.
+    """
 
     marker: str
     body: str
+    only_if_present: bool = False
 
 
 @dataclass(frozen=True)

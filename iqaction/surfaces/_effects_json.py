@@ -35,6 +35,8 @@ _KINDS: Mapping[str, type[Effect]] = {
     "annotate": Annotate,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_TYPES: Mapping[str, type] = {"str": str, "int": int, "bool": bool}
+_LATER = ("only_if_present",)  # fields that files of the first versions lack
 
 
 def to_bytes(effects: Iterable[Effect]) -> bytes:
@@ -47,7 +49,8 @@ def to_bytes(effects: Iterable[Effect]) -> bytes:
 
 
 def from_bytes(data: bytes) -> tuple[Effect, ...]:
-    """The effects that ``to_bytes`` wrote. Unknown fields are ignored.
+    """The effects that ``to_bytes`` wrote. Unknown fields are ignored, absent ones that came
+    later have their default.
 
     Raises
     ------
@@ -78,9 +81,11 @@ def _effect(index: int, item: JSON) -> Effect:
         raise EvidenceError(f"{place} is of an unknown kind", expected=", ".join(_KINDS))
     values: dict[str, str | int] = {}
     for field in dataclasses.fields(kind):
+        if field.name in _LATER and field.name not in item:
+            continue
         value = item.get(field.name)
-        wanted = int if field.type == "int" else str
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        wanted = _TYPES[str(field.type)]
+        if type(value) is not wanted:  # a bool is an int to isinstance
             raise EvidenceError(f"{place}, {name}: {field.name} is no {wanted.__name__}")
         if isinstance(value, str) and not _encodable(value):
             raise EvidenceError(f"{place}, {name}: {field.name} is no Unicode text")
