@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import secrets
@@ -69,6 +70,11 @@ def path_of(leases: Path, mark: str) -> Path:
     return leases / f"{mark}.json"
 
 
+def outline_of(path: Path) -> Path:
+    """Where the compose file of a lease lies: beside it."""
+    return path.with_suffix(".compose.json")
+
+
 def write(leases: Path, lease: Lease) -> Path:
     """Write a lease, or a fuller one in its place.
 
@@ -114,7 +120,7 @@ def read(path: Path) -> Lease:
 
 def forget(path: Path) -> None:
     """Remove a lease, and the compose file beside it."""
-    for gone in (path, path.with_suffix(".compose.json")):
+    for gone in (path, outline_of(path)):
         with contextlib.suppress(OSError):
             gone.unlink()
 
@@ -224,7 +230,7 @@ def _parsed(data: bytes) -> Lease | None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_leader(value: object) -> bool:

@@ -166,7 +166,8 @@ def _listening(port: int) -> set[str]:
             continue
         for line in lines:
             fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTENING:
-                if int(fields[1].rpartition(":")[2], 16) == port:
-                    inodes.add(fields[9])
+            if len(fields) <= 9 or fields[3] != _LISTENING:
+                continue
+            if int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(fields[9])
     return inodes

@@ -1,4 +1,4 @@
-"""Ends what a lease names, and nothing else: the user's stop command, our processes, our containers.
+"""Ends what a lease names, and nothing else: by stop command, signals and compose.
 
 Knows leases and how things end; not why. Stopping twice is harmless.
 """
