@@ -34,12 +34,12 @@ def main(arguments: "list[str]") -> int:
     root = os.path.dirname(os.path.dirname(here))
     sys.path[:] = [root] + [p for p in sys.path if os.path.abspath(p) != here]
     if arguments[0] == "setup":
-        from iqaction.action import bootstrap  # noqa: PLC0415 - the path is known only now
+        from iqaction.action.bootstrap import main as setup  # noqa: PLC0415 - the path was unknown
 
-        return bootstrap.main()
-    from iqaction import action  # noqa: PLC0415
+        return setup()
+    from iqaction.action import main as step  # noqa: PLC0415
 
-    return action.main(arguments[0])
+    return step(arguments[0])
 
 
 def refuse(status: int, reason: str) -> int:
