@@ -8,16 +8,13 @@ unforeseen exits 70.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import shlex
-import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import FrameType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from iqaction import __version__
@@ -25,13 +22,12 @@ from iqaction.commands import load_all
 from iqaction.commands._base import Command
 from iqaction.commands._console import Console, standard
 from iqaction.errors import ConfigError, IqError
+from iqaction.interrupts import INTERRUPTED, TERMINATED, Terminated, termination_raised
 from iqaction.spelling import nearest
 from iqaction.verdict import EXIT_CODE, Verdict
 
 CONFIGURATION = 4
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h
-INTERRUPTED = 128 + signal.SIGINT
-TERMINATED = 128 + signal.SIGTERM
 _NOT_RUN = EXIT_CODE[Verdict.NOT_RUN]
 
 _DESCRIPTION = """\
@@ -59,10 +55,6 @@ _MACHINE = frozenset(
     )
     if hasattr(errno, name)
 )
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, raised where Ctrl-C would be: what stops cleanly for one does for the other."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,7 +85,7 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
     """
     console = standard(as_json="--json" in argv, quiet="--quiet" in argv)
     try:
-        with _termination_raised():
+        with termination_raised():
             return _dispatch(argv, load_all() if commands is None else commands, console)
     except SystemExit as exc:  # argparse, after --help
         return exc.code if isinstance(exc.code, int) else 0
@@ -192,24 +184,6 @@ def _check_spelling(argv: Sequence[str], parsers: Mapping[str, argparse.Argument
 
 def _option_strings(parser: argparse.ArgumentParser) -> Iterable[str]:
     return {name for action in parser._actions for name in action.option_strings}
-
-
-@contextlib.contextmanager
-def _termination_raised() -> Iterator[None]:
-    """SIGTERM raises :class:`Terminated` once; a second one does not disturb the cleaning up."""
-
-    def raise_once(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, raise_once)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _refused(error: IqError, console: Console, status: int, kind: str) -> int:

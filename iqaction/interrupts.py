@@ -13,9 +13,34 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_S = 0.1  # how often a wait is left to look for a signal
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised where Ctrl-C would be: what stops cleanly for one does for the other."""
+
+
+@contextmanager
+def termination_raised() -> Iterator[None]:
+    """SIGTERM raises :class:`Terminated` once; a second one does not disturb the cleaning up."""
+
+    def raise_once(number: int, frame: FrameType | None) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, raise_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
