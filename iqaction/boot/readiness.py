@@ -109,7 +109,7 @@ def wait(
             reason, pending = answer, None
             ask_at, pause = now + pause, min(pause * _GROWTH, _LONGEST_PAUSE_S)
         if now >= end:
-            late = f"it has generated nothing within {deadline_s:g} s"
+            late = f"it has generated nothing within {round(deadline_s, 1):g} s"
             raise _given_up(watched, late, reason, world, say)
         if now >= remind_at:
             remind_at = now + _REMIND_S
