@@ -21,8 +21,10 @@ from dataclasses import replace
 
 from iqaction.report import (
     Change,
+    ChangedLine,
     Check,
     Coverage,
+    Difference,
     Divergence,
     Engine,
     Estimate,
@@ -121,11 +123,14 @@ def stage(
 
 
 def report(headline: str, *stages: StageResult, **more: object) -> Report:
-    """A report whose verdict follows from its stages, with an engine change around them."""
+    """A report whose verdict follows from its stages, with an engine change around them. The job
+    is held to the verdict, unless ``gate`` says otherwise."""
+    verdict = more.get("verdict", combine(s.verdict for s in stages if s.required))
     base = Report(
-        combine(s.verdict for s in stages if s.required),
+        verdict,
         stages,
         headline,
+        gate=verdict,
         suite="smollm2-cpu",
         engines=(
             Engine("baseline", "llamacpp", "b6500", "SmolLM2-135M"),
@@ -133,6 +138,7 @@ def report(headline: str, *stages: StageResult, **more: object) -> Report:
         ),
         changes=(Change("image", "server:b6500", "server:b6712"),),
         plan_sha256=SHA["a"],
+        settings_sha256=SHA["e"],
         baseline_root=SHA["b"],
         run=Run(
             repository="org/repo",
@@ -233,6 +239,109 @@ shift | long-014   | 91 | .61  | the harbour was           | ·closed for the wi
             Change("flag", "", "--kv-cache-dtype fp8"),
         ),
         suite="qwen27b-dual",
+        baseline_run=_BASELINE_RUN,
+        changed_lines=(
+            ChangedLine("compose.yml", 7, "    image: vllm/vllm-openai:v0.27.1"),
+            ChangedLine("compose.yml", 31, "      --kv-cache-dtype=fp8"),
+            ChangedLine("compose.yml", 32, "      --max-num-seqs 8"),
+        ),
+        machine={
+            "system": "Linux 6.8.0 x86_64",
+            "gpu 0": "NVIDIA GeForce RTX 3090, driver 560.35, 24576 MiB",
+            "gpu 1": "NVIDIA GeForce RTX 3090, driver 560.35, 24576 MiB",
+            "image": "vllm/vllm-openai@sha256:" + SHA["f"],
+        },
+    )
+
+
+_BASELINE_RUN = Run(
+    repository="org/repo",
+    event="push",
+    head_sha="4f1c2aa" + "0" * 33,
+    run_id="9",
+    attempt=1,
+    url="https://github.example/org/repo/actions/runs/9",
+    started_at="2026-11-26T06:00:00Z",
+)
+
+
+def accepted() -> Report:
+    """A wanted change: its FAIL is accepted, and the job is green."""
+    score = stage(
+        "score",
+        """
+FAIL | reference.kl       | reference leg: KL (>=)  | .0008 -> .0429 nats | .0421 [.0402, .0440] | <= .02 | the lower end .0402 is beyond the margin
+PASS | reference.decisive | reference leg: decisive | .0000 -> .0004 share | .0004 [.0, .0011] | <= .005 | 6 of 16384 tokens
+""",
+    )
+    kl = replace(score.checks[0], accepted=ACCEPTED)
+    return report(
+        "this change alters the model's output",
+        replace(score, checks=(kl, *score.checks[1:])),
+        gate=Verdict.PASS,
+        changes=(Change("quantization", "BF16", "Q8_0"),),
+    )
+
+
+ACCEPTED = "accepted by jane until 2027-01-31: we move to 8-bit weights on purpose"
+_DIFF = """--- a/.inferquality/plan.yml
++++ b/.inferquality/plan.yml
+@@ -1,3 +1,3 @@
+ stages:
+-  - score: {margins: {kl: 0.02}}
++  - score: {margins: {kl: 0.2}}
+"""
+
+
+def changed_judge() -> Report:
+    """All checks PASS, and the pull request changes its own judge: one file of two accepted."""
+    return replace(
+        passed(),
+        verdict=Verdict.UNPROVEN,
+        gate=Verdict.UNPROVEN,
+        headline="not proven either way: the pull request changes what it is judged by",
+        differences=(
+            Difference("plan", ".inferquality/plan.yml", _DIFF),
+            Difference(
+                "prompts",
+                "prompts/dev.jsonl",
+                "too long to be shown (1,200 lines differ)",
+                ACCEPTED,
+            ),
+        ),
+        changed_lines=(ChangedLine(".inferquality/plan.yml", 2, "  - score: {}"),),
+    )
+
+
+def republished() -> Report:
+    """Judged before: the evidence of run 15 again, in a second attempt, with its artifact."""
+    of = passed()
+    url = "https://github.example/org/repo/actions/runs"
+    run = replace(
+        of.run, attempt=2, artifact_url=f"{url}/17/artifacts/301", republished=f"{url}/15"
+    )
+    return replace(of, run=run)
+
+
+def matrix() -> Report:
+    """Two legs of a matrix as one report: one is fine, one did not start."""
+    fine = stage(
+        "score",
+        "PASS | reference.kl | reference leg: KL (>=) | .0008 -> .0029 nats | .0021 [.0012, .0030] "
+        "| <= .02 | within the margin",
+        _TIES,
+        leg="rtx3090",
+        faults=(UnitFault("code-017", "code", "failed", "timeout"),),
+    )
+    broken = stage("score", coverage=Coverage(64, 0, missing=("a", "b")), leg="h200 fp8")
+    return report(
+        "not proven either way",
+        fine,
+        broken,
+        problems=(
+            "h200 fp8: the endpoint did not answer within 600 s\n  expected: a generation\n"
+            "  | INFO loading weights\n  | torch.OutOfMemoryError: CUDA out of memory",
+        ),
     )
 
 
@@ -299,6 +408,10 @@ CASES = {
     "fail-trajectory": failed_by_trajectory,
     "unproven": unproven,
     "not-run": not_run,
+    "accepted": accepted,
+    "differences": changed_judge,
+    "republished": republished,
+    "matrix": matrix,
 }
 
 

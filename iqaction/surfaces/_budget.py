@@ -33,6 +33,8 @@ class Limits:
         Checks listed.
     tables, rows
         Tables of a stage shown, and rows in each.
+    block
+        Characters of a diff or of a log's end in one place.
     """
 
     divergences: int
@@ -43,6 +45,7 @@ class Limits:
     checks: int
     tables: int
     rows: int
+    block: int
 
 
 def steps(start: Limits) -> Iterator[tuple[Limits, str]]:
@@ -55,13 +58,16 @@ def steps(start: Limits) -> Iterator[tuple[Limits, str]]:
         ("fewer divergences", {"divergences": 40, "ties": 5}),
         ("fewer divergences", {"divergences": 10, "ties": 0}),
         ("short tables", {"rows": 12}),
+        ("shorter diffs and logs", {"block": 2000}),
         ("no tables", {"tables": 0}),
         ("shorter texts", {"text": 40, "prose": 400}),
         ("fewer names and checks", {"names": 5, "checks": 30}),
+        ("shorter diffs and logs", {"block": 600}),
         ("fewer divergences", {"divergences": 3}),
         ("shorter texts", {"text": 24, "prose": 160}),
         ("fewer names and checks", {"names": 2, "checks": 12}),
         ("no divergences", {"divergences": 0}),
+        ("no diffs and logs", {"block": 0}),
         ("shorter texts", {"prose": 60}),
     )
     for what, bounds in smaller:

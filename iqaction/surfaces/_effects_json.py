@@ -85,7 +85,7 @@ def _effect(index: int, item: JSON) -> Effect:
             continue
         value = item.get(field.name)
         wanted = _TYPES[str(field.type)]
-        if type(value) is not wanted:  # a bool is an int to isinstance
+        if not isinstance(value, (str, int)) or type(value) is not wanted:  # a bool is an int
             raise EvidenceError(f"{place}, {name}: {field.name} is no {wanted.__name__}")
         if isinstance(value, str) and not _encodable(value):
             raise EvidenceError(f"{place}, {name}: {field.name} is no Unicode text")

@@ -113,6 +113,18 @@ def tail(text: str, limit: int) -> str:
     return text if len(text) <= limit else "…" + text[len(text) - limit :]
 
 
+def excerpt(text: str, limit: int) -> str:
+    """The beginning and the end of ``text``, in whole lines where there are any, about ``limit``
+    characters in all; a line between them says how much is left out."""
+    if len(text) <= limit:
+        return text
+    start, end = text[: limit // 2], text[len(text) - limit // 2 :]
+    start = start.rpartition("\n")[0] or start
+    end = end.partition("\n")[2] or end
+    left_out = len(text) - len(start) - len(end)
+    return f"{start}\n… {left_out:,} characters left out …\n{end}"
+
+
 # --- Markdown -------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iqaction.report import (
     Change,
@@ -27,6 +27,7 @@ from iqaction.surfaces._escape import head, hex_or_nothing, tail
 from iqaction.verdict import Verdict, combine
 
 NAME = 120  # characters of a name (suite, engine, flag, prompt id) that are ever shown
+ACCEPTED = "Accepted: the job is not held to it"
 _VERDICT_ORDER = (Verdict.FAIL, Verdict.UNPROVEN, Verdict.NOT_RUN, Verdict.PASS)
 _KIND_ORDER = {"real": 0, "shift": 1, "unknown": 2, "tie": 3}
 _FAULT_TITLES = {
@@ -49,12 +50,34 @@ class Line:
     check: Check | None = None
 
     @property
+    def accepted(self) -> str:
+        """By whom, why and until when, where a maintainer accepted it."""
+        return self.check.accepted if self.check else ""
+
+    @property
     def estimate(self) -> Estimate | None:
         """The check's estimate where it holds a number."""
         estimate = self.check.estimate if self.check else None
         if estimate is None or _figures.worse_by(estimate) == _figures.DASH:
             return None
         return estimate
+
+
+def named(stage: StageResult) -> str:
+    """The stage's name, with its leg's where a matrix was judged in several."""
+    return f"{head(stage.leg, NAME)}: {stage.stage}" if stage.leg else stage.stage
+
+
+def has_legs(report: Report) -> bool:
+    """True where several reports are shown as one."""
+    return any(stage.leg for stage in report.stages)
+
+
+def nothing_observed(report: Report) -> bool:
+    """True where tables could hold dashes and zeros only."""
+    return report.verdict is Verdict.NOT_RUN and not any(
+        s.coverage.observed or any(c.estimate for c in s.checks) for s in report.stages
+    )
 
 
 def lines(report: Report, *, judged: bool = True) -> list[Line]:
@@ -64,22 +87,22 @@ def lines(report: Report, *, judged: bool = True) -> list[Line]:
     for stage in report.stages:
         verdicts = [c.verdict for c in stage.checks if c.judged]
         if judged and not verdicts:
-            out.append(Line(stage, stage.stage, stage.verdict))
+            out.append(Line(stage, named(stage), stage.verdict))
         elif judged and stage.verdict is not combine(verdicts):
             # Coverage or evidence decided, not a check: the reader must see who did.
-            out.append(Line(stage, f"{stage.stage} as a whole", stage.verdict))
+            out.append(Line(stage, f"{named(stage)} as a whole", stage.verdict))
         for check in stage.checks:
             if check.judged is judged:
-                several = used[check.title] > 1 and len(report.stages) > 1
-                title = f"{stage.stage}: {check.title}" if several else check.title
+                several = stage.leg or (used[check.title] > 1 and len(report.stages) > 1)
+                title = f"{named(stage)}: {check.title}" if several else check.title
                 out.append(Line(stage, title, check.verdict, check))
     return out
 
 
 def open_lines(report: Report) -> list[Line]:
-    """The judged checks that are no PASS, worst first."""
+    """The judged checks that are no PASS, worst first; those that were accepted come last."""
     found = [x for x in lines(report) if x.verdict is not Verdict.PASS]
-    return sorted(found, key=lambda x: _VERDICT_ORDER.index(x.verdict))
+    return sorted(found, key=lambda x: (bool(x.accepted), _VERDICT_ORDER.index(x.verdict)))
 
 
 def why(line: Line) -> str:
@@ -92,6 +115,18 @@ def why(line: Line) -> str:
     if not power or power in reason:
         return reason
     return f"{_closed(reason)} {power}" if reason else power
+
+
+def why_accepted(line: Line) -> list[str]:
+    """The reason; then by whom, why and until when it was accepted, where it was."""
+    said = line.accepted
+    return [_closed(why(line)), f"{said[:1].upper()}{said[1:]}"] if said else [why(line)]
+
+
+def notes(line: Line) -> list[str]:
+    """What stands beside the verdict: that the job is not held to it."""
+    accepted = ["accepted"] if line.accepted else []
+    return accepted if line.stage.required else [*accepted, "not required"]
 
 
 def _closed(sentence: str) -> str:
@@ -150,12 +185,6 @@ def engines(report: Report) -> str:
     return _named(f"{head(after.dialect, NAME)} {old} → {new}", after.model)
 
 
-def baseline(report: Report) -> str:
-    """The baseline's evidence root in short, "" where there is none."""
-    root = hex_or_nothing(report.baseline_root)
-    return f"against baseline `{root[:12]}`" if root else ""
-
-
 # --- where the texts part -------------------------------------------------------------------
 
 
@@ -190,7 +219,7 @@ def _parting(stage: StageResult) -> Parting:
     prompts = stage.coverage.observed
     differ = len({d.unit for d in stage.divergences})
     return Parting(
-        stage.stage,
+        named(stage),
         len(stage.divergences),
         prompts,
         tuple(sorted(stage.divergences, key=_weight)),
@@ -248,7 +277,8 @@ def faults(report: Report) -> list[tuple[str, list[UnitFault]]]:
     """Named prompts by kind, the gravest kind first; a fault told by two stages stands once."""
     by_kind: dict[str, dict[tuple[str, str], UnitFault]] = {kind: {} for kind in _FAULT_TITLES}
     for stage in report.stages:
-        for fault in stage.faults:
+        for seen in stage.faults:
+            fault = replace(seen, unit=f"{stage.leg}: {seen.unit}") if stage.leg else seen
             of_kind = by_kind.setdefault(fault.kind, {})
             of_kind.setdefault((fault.unit, fault.detail), fault)
     return [
@@ -280,8 +310,8 @@ def next_steps(report: Report) -> list[str]:
 
 def caveats(report: Report) -> list[str]:
     """What limits the verdict: the report's own, then the stages', each with its stage."""
-    named = (f"{stage.stage}: {c}" for stage in report.stages for c in unique(stage.caveats))
-    return unique((*report.caveats, *named))
+    theirs = (f"{named(stage)}: {c}" for stage in report.stages for c in unique(stage.caveats))
+    return unique((*report.caveats, *theirs))
 
 
 def tables(report: Report) -> list[tuple[str, Table]]:
@@ -295,7 +325,9 @@ def series(report: Report) -> list[tuple[str, Series]]:
 
 
 def _of(report: Report, stage: StageResult, title: str) -> str:
-    return f"{head(stage.stage, NAME)}: {head(title, 300)}" if len(report.stages) > 1 else title
+    if len(report.stages) <= 1 and not stage.leg:
+        return title
+    return f"{head(named(stage), 2 * NAME)}: {head(title, 300)}"
 
 
 def identities(report: Report) -> list[tuple[str, str]]:
@@ -303,8 +335,11 @@ def identities(report: Report) -> list[tuple[str, str]]:
     pairs = (
         ("evidence root", hex_or_nothing(report.evidence_root)),
         ("plan", hex_or_nothing(report.plan_sha256)),
+        ("plan settings", hex_or_nothing(report.settings_sha256)),
         ("baseline root", hex_or_nothing(report.baseline_root)),
+        ("baseline run", head(report.baseline_run.url, 300)),
         ("commit", hex_or_nothing(report.run.head_sha)),
+        ("tested as", hex_or_nothing(report.run.tested_sha)),
         ("run", head(report.run.url, 300)),
         ("inferquality", head(report.tool_version, NAME)),
     )

@@ -1,4 +1,4 @@
-"""The check run on the commit: green only for PASS.
+"""The check run on the commit: green only for PASS, and for what a maintainer accepted.
 
 Knows how a verdict becomes a conclusion. "neutral" and "skipped" pass a required check, so
 UNPROVEN and NOT RUN are failures; whoever wants them otherwise says so when publishing.
@@ -9,43 +9,62 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iqaction.report import Report
-from iqaction.surfaces import _budget, _facts, _sections
+from iqaction.surfaces import _around, _budget, _facts, _markdown, _sections, _standing
 from iqaction.surfaces._base import Effect, PutCheckRun
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing, line
-from iqaction.verdict import Verdict
 
 LIMITS = Limits(
-    divergences=30, ties=5, text=100, prose=1500, names=20, checks=60, tables=20, rows=60
+    divergences=30,
+    ties=5,
+    text=100,
+    prose=1500,
+    names=20,
+    checks=60,
+    tables=20,
+    rows=60,
+    block=8000,
 )
-_TITLE = 250  # characters
+TITLE = 250  # characters
 
 
 def render(report: Report) -> list[Effect]:
-    """One check run, ``inferquality / <suite>``; "success" for PASS and for nothing else."""
+    """One check run, ``inferquality / <suite>``; "success" where the job is green."""
     return [
         PutCheckRun(
-            name=f"inferquality / {line(report.suite, _facts.NAME)}",
+            name=name(report.suite),
             head_sha=hex_or_nothing(report.run.head_sha),
-            conclusion="success" if report.verdict is Verdict.PASS else "failure",
-            title=line(f"{report.verdict.value}: {report.headline}", _TITLE),
+            conclusion="success" if _standing.passes(report) else "failure",
+            title=line(f"{_title_word(report)}: {report.headline}", TITLE),
             summary=_fit(report, _summary),
             text=_fit(report, _text),
         )
     ]
 
 
+def name(suite: str) -> str:
+    """The check's name: one for each suite, and never the name of a job."""
+    return f"inferquality / {line(suite, _facts.NAME)}"
+
+
+def _title_word(report: Report) -> str:
+    word = _standing.verdict(report).value
+    return f"{word}, accepted" if _standing.is_accepted(report) else word
+
+
 def _fit(report: Report, part: Callable[[Report, Limits], str]) -> str:
     def whole(limits: Limits, cut: str) -> str:
-        return _sections.join(part(report, limits), _sections.shortened(cut))
+        return _markdown.join(part(report, limits), _markdown.shortened(cut))
 
-    return _budget.fit(whole, LIMITS, _budget.utf8_bytes, _budget.CHECK_BYTES, _sections.closers)
+    return _budget.fit(whole, LIMITS, _budget.utf8_bytes, _budget.CHECK_BYTES, _markdown.closers)
 
 
 def _summary(report: Report, limits: Limits) -> str:
-    return _sections.join(
-        _sections.compared(report, limits),
-        _sections.problems(report, limits),
+    return _markdown.join(
+        _around.compared(report, limits),
+        _around.run(report, limits),
+        _around.problems(report, limits),
+        _around.differences(report, limits),
         _sections.checks(report, limits),
         _sections.reasons(report, limits),
         _sections.meaning(report, limits),
@@ -53,12 +72,12 @@ def _summary(report: Report, limits: Limits) -> str:
 
 
 def _text(report: Report, limits: Limits) -> str:
-    return _sections.join(
+    return _markdown.join(
         _sections.partings(report, limits),
         _sections.faults(report, limits),
         _sections.coverage(report, limits),
         _sections.measured(report, limits),
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
-        _sections.evidence(report, limits),
+        _around.evidence(report, limits),
     )

@@ -6,14 +6,21 @@ Knows the order of the page's parts. Opens without network; model text in it is 
 from __future__ import annotations
 
 from iqaction.report import Divergence, Report, Series, StageResult, Table
-from iqaction.surfaces import _budget, _facts, _figures, _page, _svg
+from iqaction.surfaces import _around_html, _budget, _facts, _figures, _page, _standing, _svg
 from iqaction.surfaces._base import Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import head, html, line, prose_html, tail
-from iqaction.verdict import Verdict
 
 LIMITS = Limits(
-    divergences=500, ties=200, text=1200, prose=2000, names=300, checks=300, tables=40, rows=200
+    divergences=500,
+    ties=200,
+    text=1200,
+    prose=2000,
+    names=300,
+    checks=300,
+    tables=40,
+    rows=200,
+    block=60_000,
 )
 _OPEN = 12  # divergences shown unfolded
 
@@ -31,7 +38,7 @@ def render(report: Report) -> list[Effect]:
 
 
 def _title(report: Report) -> str:
-    return f"{report.verdict.value} inferquality / {line(report.suite, _facts.NAME)}"
+    return f"{_standing.word(report)} inferquality / {line(report.suite, _facts.NAME)}"
 
 
 def _body(report: Report, limits: Limits, cut: str) -> str:
@@ -44,15 +51,16 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("figures", "Figures", _tables(report, limits)),
         ("coverage", "Coverage", _coverage(report, limits)),
         ("caveats", "Caveats", _some(_facts.caveats(report), limits)),
-        ("evidence", "Evidence", _evidence(report, limits)),
+        ("evidence", "Evidence", _around_html.evidence(report, limits)),
     )
     present = [s for s in sections if s[2]]
     links = " ".join(f'<a href="#{ident}">{title}</a>' for ident, title, _ in present)
     return "\n".join(
         (
-            _header(report, limits),
+            _around_html.header(report, limits),
             f'<nav aria-label="Parts of this page">{links}</nav>',
-            _problems(report, limits),
+            _around_html.problems(report, limits),
+            _around_html.differences(report, limits),
             _shortened(cut),
             *(_page.section(*s) for s in present),
         )
@@ -60,33 +68,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
 
 
 # --- the top --------------------------------------------------------------------------------
-
-
-def _header(report: Report, limits: Limits) -> str:
-    changes = _facts.changed(report.changes[: limits.names])
-    parts = [*changes, _facts.engines(report), _facts.baseline(report)]
-    compared = " · ".join(prose_html(p, limits.prose) for p in parts if p)
-    return (
-        "<header>\n"
-        f'<p class="suite">inferquality / {html(line(report.suite, _facts.NAME))}</p>\n'
-        f'<h1><span class="verdict {_css(report.verdict)}">{report.verdict.value}</span>'
-        f"{prose_html(report.headline, min(300, limits.prose))}</h1>\n"
-        f"<p>{compared}</p>\n</header>"
-    )
-
-
-def _css(verdict: Verdict) -> str:
-    return verdict.value.lower().replace(" ", "-")
-
-
-def _problems(report: Report, limits: Limits) -> str:
-    found = _facts.unique(report.problems)
-    if not found:
-        return ""
-    return (
-        '<div class="box"><p><strong>The evidence has a problem</strong></p>'
-        f"{_some(found, limits)}</div>"
-    )
 
 
 def _shortened(cut: str) -> str:
@@ -97,6 +78,8 @@ def _shortened(cut: str) -> str:
 
 def _checks(report: Report, limits: Limits) -> str:
     judged = _facts.lines(report)
+    if _facts.nothing_observed(report) and judged:
+        return _page.bullets(_unseen(x, limits) for x in judged[: limits.checks])
     also = _facts.lines(report, judged=False)
     estimates = [x.estimate for x in (*judged, *also) if x.estimate]
     level = _figures.levels(estimates)
@@ -112,6 +95,7 @@ def _checks(report: Report, limits: Limits) -> str:
     )
     if len(judged) > limits.checks:
         text += f'<p class="quiet">{len(judged) - limits.checks:,} more: report.json.</p>'
+    text += _around_html.accepted(report, limits)
     if also:
         plain = [_measured_row(x, level, limits) for x in also[: limits.checks]]
         text += _page.table(
@@ -120,12 +104,18 @@ def _checks(report: Report, limits: Limits) -> str:
     return text
 
 
+def _unseen(x: _facts.Line, limits: Limits) -> str:
+    """A stage of which nothing was observed; a table of dashes says nothing."""
+    title = prose_html(x.title, min(_facts.NAME, limits.prose))
+    return f"<strong>{title}</strong>, {x.verdict.value}: {prose_html(_facts.why(x), limits.prose)}"
+
+
 def _check_row(x: _facts.Line, level: float | None, heads: tuple[str, ...], limits: Limits) -> str:
     check = x.check
     why = prose_html(_facts.why(x), limits.prose)
-    word = f'<span class="word {_css(x.verdict)}">{x.verdict.value}</span>'
-    if not x.stage.required:
-        word += ' <span class="quiet">(not required)</span>'
+    word = f'<span class="word {_around_html.css(x.verdict)}">{x.verdict.value}</span>'
+    if notes := ", ".join(_facts.notes(x)):
+        word += f' <span class="quiet">({notes})</span>'
     gauge = _svg.gauge(check) if check else ""
     margin = _figures.margin(check.limit, check.estimate) if check else ""
     cells = (*_figure_cells(x, level), gauge, html(margin), word)
@@ -176,7 +166,8 @@ def _partings(report: Report, limits: Limits) -> str:
     found = _facts.partings(report)
     parts = []
     for parting in found:
-        where = f"{html(parting.stage)}: " if len(found) > 1 else ""
+        several = len(found) > 1 or _facts.has_legs(report)
+        where = f"{html(head(parting.stage, 2 * _facts.NAME))}: " if several else ""
         parts.append(
             f"<p>{where}{html(parting.summary)}. Tokens are counted from 0; the gap is how much "
             "the reference preferred its own token.</p>"
@@ -285,7 +276,7 @@ def _table(title: str, t: Table, limits: Limits) -> str:
 
 
 def _coverage(report: Report, limits: Limits) -> str:
-    if not report.stages:
+    if not report.stages or _facts.nothing_observed(report):
         return ""
     shown = report.stages[: limits.checks]
     columns = ("stage", "prompts required", "judged", "failed", "no answer", "left out")
@@ -297,7 +288,7 @@ def _coverage_row(stage: StageResult) -> list[str]:
     cover = stage.coverage
     lost = (len(cover.failed), len(cover.missing), len(cover.left_out))
     counts = (cover.required, cover.observed, *lost)
-    return [html(head(stage.stage, _facts.NAME)), *(f"{n:,}" for n in counts)]
+    return [html(head(_facts.named(stage), 2 * _facts.NAME)), *(f"{n:,}" for n in counts)]
 
 
 def _lost(stage: StageResult, limits: Limits) -> list[str]:
@@ -313,27 +304,6 @@ def _lost(stage: StageResult, limits: Limits) -> list[str]:
             )
             more = len(units) - limits.names
             names += f" and {more:,} more" if more > 0 else ""
-            out.append(f"{html(head(stage.stage, _facts.NAME))}, {what}: {names}")
+            name = html(head(_facts.named(stage), 2 * _facts.NAME))
+            out.append(f"{name}, {what}: {names}")
     return out
-
-
-def _evidence(report: Report, limits: Limits) -> str:
-    known = [f"{name} <code>{html(text)}</code>" for name, text in _facts.identities(report)]
-    who = []
-    for e in report.engines[: limits.names]:
-        more = "".join(
-            f", {html(head(k, 60))} <code>{html(head(v, 200))}</code>"
-            for k, v in sorted(e.details.items())[:20]
-        )
-        print_ = f", fingerprint <code>{html(head(e.fingerprint, 120))}</code>"
-        who.append(
-            prose_html(f"{e.arm}: {_facts.engine(e)}") + (print_ if e.fingerprint else "") + more
-        )
-    return (
-        _page.bullets(known)
-        + ("<h3>Who answered</h3>" + _page.bullets(who) if who else "")
-        + "<h3>Check it, look into it</h3>"
-        + f'<pre class="command">{html(_facts.commands(report), keep=chr(10))}</pre>'
-        + '<p class="quiet">DIR is the evidence folder; without <code>--root</code> the answer '
-        "can only be &quot;consistent, not authenticated&quot;.</p>"
-    )

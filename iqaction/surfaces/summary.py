@@ -4,12 +4,20 @@ that a reader of the run would look for."""
 from __future__ import annotations
 
 from iqaction.report import Report
-from iqaction.surfaces import _budget, _sections
+from iqaction.surfaces import _around, _budget, _markdown, _sections
 from iqaction.surfaces._base import AppendSummary, Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 
 LIMITS = Limits(
-    divergences=100, ties=20, text=160, prose=2000, names=40, checks=200, tables=40, rows=200
+    divergences=100,
+    ties=20,
+    text=160,
+    prose=2000,
+    names=40,
+    checks=200,
+    tables=40,
+    rows=200,
+    block=20_000,
 )
 
 
@@ -20,28 +28,29 @@ def render(report: Report) -> list[Effect]:
         return _body(report, limits, cut)
 
     text = _budget.fit(
-        whole, LIMITS, _budget.utf8_bytes, _budget.SUMMARY_BYTES - 1024, _sections.closers
+        whole, LIMITS, _budget.utf8_bytes, _budget.SUMMARY_BYTES - 1024, _markdown.closers
     )
     body = text + "\n"
     return [AppendSummary(body), WriteFile("summary.md", body)]
 
 
 def _body(report: Report, limits: Limits, cut: str) -> str:
-    return _sections.join(
-        _sections.heading(report, limits) + "\n" + _sections.compared(report, limits),
-        _sections.problems(report, limits),
+    return _markdown.join(
+        _around.top(report, limits),
+        _around.problems(report, limits),
+        _around.differences(report, limits),
         _sections.checks(report, limits),
         _sections.reasons(report, limits),
         _sections.partings(report, limits),
         _sections.faults(report, limits),
         _sections.meaning(report, limits),
-        _sections.shortened(cut),
+        _markdown.shortened(cut),
         _sections.coverage(report, limits),
         _sections.caveats(report, limits),
-        _sections.details(
+        _markdown.details(
             "All figures: also measured, noise floor, by position and by bucket",
             _sections.measured(report, limits),
             _sections.tables(report, limits),
         ),
-        _sections.evidence(report, limits),
+        _around.evidence(report, limits),
     )

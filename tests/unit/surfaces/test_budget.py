@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 
 import pytest
 from markup import of_html, of_markdown
@@ -11,7 +12,9 @@ from report_factory import report, stage
 
 from iqaction.report import (
     Change,
+    ChangedLine,
     Coverage,
+    Difference,
     Divergence,
     Engine,
     Report,
@@ -20,11 +23,11 @@ from iqaction.report import (
     Table,
     UnitFault,
 )
-from iqaction.surfaces import _budget, _sections, load, render_all
+from iqaction.surfaces import _budget, _markdown, load, render_all
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
 
-START = Limits(100, 20, 200, 2000, 40, 200, 40, 200)
+START = Limits(100, 20, 200, 2000, 40, 200, 40, 200, 9000)
 
 
 def huge(many: int, text: str) -> Report:
@@ -53,6 +56,7 @@ def huge(many: int, text: str) -> Report:
         next_steps=(text,) * 20,
     )
     object.__setattr__(trajectory, "divergences", found)
+    score = replace(score, checks=tuple(replace(c, accepted=text) for c in score.checks))
     return report(
         text,
         score,
@@ -60,8 +64,12 @@ def huge(many: int, text: str) -> Report:
         suite=text,
         engines=(Engine(text, text, text, text, text, {text: text}),) * 20,
         changes=(Change(text, text, text),) * 100,
-        problems=(text,) * 20,
-        run=Run(text, text, text, text, text, 1, text, text, text, text),
+        problems=(text, f"first line\n{text}\nlast line") * 20,
+        differences=(Difference(text, text, text, text),) * 20,
+        changed_lines=(ChangedLine(text, 1, text),) * 1000,
+        machine={f"{i}{text}": text for i in range(50)},
+        run=Run(text, text, text, text, text, 2, text, text, text, text),
+        baseline_run=Run(text, text, text, text, text, 1, text, text, text, text),
     )
 
 
@@ -139,6 +147,7 @@ def test_steps__shrink_and_say_so() -> None:
         assert after != before
         assert "divergences" in said
     assert found[-1][0].divergences == 0
+    assert found[-1][0].block == 0
 
 
 def test_fit__first_that_fits() -> None:
@@ -159,7 +168,7 @@ def test_fit__last_resort_cuts_lines_and_closes() -> None:
     def render(limits: Limits, cut: str) -> str:
         return text
 
-    fitted = _budget.fit(render, START, len, 300, _sections.closers)
+    fitted = _budget.fit(render, START, len, 300, _markdown.closers)
 
     assert len(fitted) <= 300
     assert fitted.startswith(text[:100])
@@ -171,8 +180,8 @@ def test_fit__last_resort_cuts_lines_and_closes() -> None:
 
 def test_closers__closed_fences_stay_closed() -> None:
     """A fence that is closed is not closed again, and a shorter one within it closes nothing."""
-    assert "`" not in _sections.closers("````\n```\n````\nx").replace("`report.html`", "")
-    assert "\n````" in "\n" + _sections.closers("````\n```\nx")
+    assert "`" not in _markdown.closers("````\n```\n````\nx").replace("`report.html`", "")
+    assert "\n````" in "\n" + _markdown.closers("````\n```\nx")
 
 
 def test_sizes__count_as_the_receiver_does() -> None:

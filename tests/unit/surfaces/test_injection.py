@@ -17,23 +17,27 @@ import pytest
 from markup import Seen, of_html, of_markdown
 from report_factory import failed_by_score, failed_by_trajectory
 
-from iqaction.report import Report
+from iqaction.report import ChangedLine, Difference, Report
 from iqaction.surfaces import _effects_json, render_all
 from iqaction.surfaces._base import (
+    Annotate,
     AppendSummary,
     PutCheckRun,
     SetOutput,
     UpsertComment,
     WriteFile,
 )
+from iqaction.surfaces._notes import not_needed
+from iqaction.verdict import Verdict
 
 HOSTILE = json.loads((Path(__file__).parent / "hostile.json").read_text())
 CORPUS = pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 
 MARKDOWN_TAGS = {
     *("h3", "p", "strong", "em", "ul", "li", "code", "pre", "details", "summary"),
-    *("table", "thead", "tbody", "tr", "th", "td"),
+    *("table", "thead", "tbody", "tr", "th", "td", "a"),
 }
+OUR_RUN = failed_by_trajectory().run.url
 HTML_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "nav", "section"),
     *("h1", "h2", "h3", "p", "ul", "li", "a", "strong", "em", "code", "pre", "mark", "span"),
@@ -68,24 +72,60 @@ def poisoned(value: T, text: str) -> T:
     return value
 
 
+def full() -> Report:
+    """A report in which no field that holds text is empty."""
+    of = failed_by_score()
+    stages = tuple(
+        dataclasses.replace(
+            s,
+            leg="leg",
+            checks=tuple(
+                c if c.verdict is Verdict.PASS else dataclasses.replace(c, accepted="yes")
+                for c in s.checks
+            ),
+        )
+        for s in of.stages
+    )
+    return dataclasses.replace(
+        of,
+        stages=stages,
+        problems=("first",),
+        differences=(Difference("plan", "a", "b", "c"), Difference("plan", "a", "b")),
+    )
+
+
 def reports(text: str) -> list[Report]:
-    """All fields hostile at once; and only texts and names, within an otherwise sound report."""
-    everything = poisoned(failed_by_score(), text)
+    """All fields hostile at once; and only texts and names, within an otherwise sound report;
+    and a sound run around everything that is shown beside it."""
+    everything = poisoned(full(), text)
     sound = failed_by_trajectory()
+    around = dataclasses.replace(
+        everything,
+        run=dataclasses.replace(sound.run, republished=text, artifact_url=text),
+        baseline_run=sound.run,
+        changed_lines=(
+            ChangedLine(text, 1, f"x {text} y"),
+            ChangedLine("compose.yml", 3, f"x {text} y"),
+        ),
+        problems=(f"first\n{text}\nlast",),
+        differences=(Difference("plan", text, f"@@ -1 +1 @@\n-{text}\n+{text}"),),
+        machine={"gpu 0": text, f"gpu {text}": text},
+    )
     (stage,) = sound.stages
     divergences = tuple(
         dataclasses.replace(poisoned(d, text), kind=d.kind) for d in stage.divergences
     )
     faults = tuple(dataclasses.replace(poisoned(f, text), kind=f.kind) for f in stage.faults)
     stage = dataclasses.replace(stage, divergences=divergences, faults=faults)
-    return [everything, dataclasses.replace(sound, stages=(stage,))]
+    return [everything, dataclasses.replace(sound, stages=(stage,)), around]
 
 
 def check_markdown(text: str) -> Seen:
     seen = of_markdown(text)
 
     assert {t for t, _ in seen.tags} <= MARKDOWN_TAGS
-    assert {name for name, _ in seen.attributes} <= {"align", "lang", "class"}
+    assert {name for name, _ in seen.attributes} <= {"align", "lang", "class", "href"}
+    assert {value for name, value in seen.attributes if name == "href"} <= {OUR_RUN}
     assert not seen.open + seen.unbalanced + seen.other
     assert not [t for t in seen.text if LINKED.search(t)]
     check_plain(text)
@@ -113,7 +153,8 @@ def test_comment__nothing_escapes(text: str) -> None:
         assert comment.marker == f"<!--{seen.comments[0]}-->"
         assert re.fullmatch(r"<!-- inferquality:v1 key=[0-9a-f]{16} -->", comment.marker)
         assert set(json.loads(seen.comments[1])) == {
-            *("verdict", "stages", "head_sha", "plan_sha256", "evidence_root"),
+            *("verdict", "gate", "stages", "legs", "plan_sha256", "evidence_root"),
+            *("run_id", "attempt", "started_at", "head_sha", "tested_sha"),
         }
 
 
@@ -153,6 +194,36 @@ def test_outputs__one_harmless_line(text: str) -> None:
 
 
 @CORPUS
+def test_annotations__plain_ascii(text: str) -> None:
+    """Annotations are one line of ASCII without markup, on a path within the repository."""
+    for report in reports(text):
+        for effect in render_all(report):
+            if isinstance(effect, Annotate):
+                check_plain(effect.message)
+
+                assert effect.message.isascii()
+                assert len(effect.message) <= 4096
+                assert not re.search(r"[@`\n\r]|://|\]\(|<[a-z/!?]", effect.message, re.IGNORECASE)
+                assert re.fullmatch(r"[A-Za-z0-9._+@=~ /-]+", effect.path)
+                assert ".." not in effect.path.split("/")
+                assert not effect.path.startswith("/")
+
+
+@CORPUS
+def test_not_needed__nothing_escapes(text: str) -> None:
+    """Also the results that are no report hold hostile text only as code."""
+    run = poisoned(failed_by_trajectory().run, text)
+    for effect in not_needed(text, text, text, run):
+        if isinstance(effect, AppendSummary):
+            assert not check_markdown(effect.markdown).comments
+        if isinstance(effect, PutCheckRun):
+            assert not check_markdown(effect.summary).comments
+            check_plain(effect.name + effect.title)
+        if isinstance(effect, UpsertComment):
+            assert len(check_markdown(effect.body).comments) == 2
+
+
+@CORPUS
 def test_html__nothing_escapes(text: str) -> None:
     """The page holds our own tags and attributes, links within itself, and no script."""
     for report in reports(text):
@@ -167,7 +238,8 @@ def test_html__nothing_escapes(text: str) -> None:
         assert {name for name, _ in seen.attributes} <= HTML_ATTRIBUTES
         assert not seen.open + seen.unbalanced + seen.comments
         assert seen.other == ["doctype html"]
-        assert all(value.startswith("#") for name, value in seen.attributes if name == "href")
+        links = [value for name, value in seen.attributes if name == "href"]
+        assert all(value.startswith("#") or value == OUR_RUN for value in links)
         assert len([v for name, v in seen.attributes if name == "id"]) == len(
             {v for name, v in seen.attributes if name == "id"}
         )

@@ -15,6 +15,7 @@ from iqaction import surfaces
 from iqaction.report import Report, Table
 from iqaction.surfaces import comment
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, SetOutput, UpsertComment, WriteFile
+from iqaction.surfaces._state import State, read_state
 from iqaction.verdict import Verdict
 
 ALL = pytest.mark.parametrize("case", CASES)
@@ -38,8 +39,8 @@ def check_of(of: Report) -> PutCheckRun:
 
 def test_surfaces__found_by_name() -> None:
     """Each file is a surface, and a wrong name is told the right ones."""
-    assert surfaces.names() == ["check_run", "comment", "html", "outputs", "summary"]
-    with pytest.raises(LookupError, match="check_run, comment"):
+    assert surfaces.names() == ["annotations", "check_run", "comment", "html", "outputs", "summary"]
+    with pytest.raises(LookupError, match="annotations, check_run, comment"):
         surfaces.load("_svg")
 
 
@@ -57,14 +58,16 @@ def test_render_all__is_deterministic(case: str) -> None:
 
 
 @ALL
-def test_check_run__green_for_pass_alone(case: str) -> None:
+def test_check_run__green_for_pass_and_accepted_alone(case: str) -> None:
     """UNPROVEN and NOT RUN are failures: a neutral check would pass a required one."""
     of = CASES[case]()
     check = check_of(of)
+    green = case in ("pass", "accepted", "republished")
+    word = "FAIL, accepted" if case == "accepted" else of.verdict.value
 
     assert check.name == f"inferquality / {of.suite}"
-    assert check.conclusion == ("success" if of.verdict is Verdict.PASS else "failure")
-    assert check.title == f"{of.verdict.value}: {of.headline}"
+    assert check.conclusion == ("success" if green else "failure")
+    assert check.title == f"{word}: {of.headline}"
     assert check.head_sha == of.run.head_sha
 
 
@@ -74,12 +77,28 @@ def test_comment__verdict_first(case: str) -> None:
     of = CASES[case]()
     lines = comment_of(of).splitlines()
     state = json.loads(lines[-1].removeprefix("<!-- ").removesuffix(" -->"))
+    word = "FAIL, ACCEPTED" if case == "accepted" else of.verdict.value
 
     assert lines[0] == comment.marker(of)
-    assert lines[2] == f"### {of.verdict.value}  inferquality / {of.suite}: {of.headline}"
-    assert state["verdict"] == of.verdict.value
-    assert state["head_sha"] == of.run.head_sha
-    assert state["stages"] == {s.stage: s.verdict.value for s in of.stages}
+    assert lines[2] == f"### {word}  inferquality / {of.suite}: {of.headline}"
+    assert {
+        "verdict": of.verdict.value,
+        "gate": of.gate.value,
+        "run_id": "17",
+        "attempt": of.run.attempt,
+        "head_sha": of.run.head_sha,
+        "tested_sha": of.run.tested_sha,
+        "started_at": "2026-11-30T12:00:00Z",
+        "stages": {s.stage: s.verdict.value for s in of.stages}
+        if case != "matrix"
+        else {"score": "UNPROVEN"},
+        "legs": {"rtx3090": "PASS", "h200 fp8": "NOT RUN"} if case == "matrix" else {},
+        "plan_sha256": of.plan_sha256,
+        "evidence_root": of.evidence_root,
+    } == state
+    assert read_state(comment_of(of)) == State(
+        "17", of.run.attempt, of.run.head_sha, "2026-11-30T12:00:00Z", of.verdict.value
+    )
 
 
 @ALL
@@ -91,15 +110,19 @@ def test_comment__names_every_open_check(case: str) -> None:
 
     for check in open_:
         assert f", {check.verdict.value}: " in text
-    assert ("**Why it is not a PASS**" in text) == (of.verdict is not Verdict.PASS)
+    reasons = "**Why it is not a PASS**" in text
+    said = reasons or "**Accepted: " in text or "**This pull request changes what " in text
+    assert said == (of.verdict is not Verdict.PASS)
+    assert reasons == any(not c.accepted for c in open_) or case in ("not-run", "matrix")
 
 
 def test_comment__marker_belongs_to_the_suite() -> None:
-    """Two suites keep two comments, one suite keeps one."""
+    """Two suites keep two comments, one suite keeps one, and another repository its own."""
     a, b = passed(), replace(passed(), suite="other")
+    elsewhere = replace(a, run=replace(a.run, repository="org/other"))
 
     assert comment.marker(a) == comment.marker(replace(a, headline="x"))
-    assert comment.marker(a) != comment.marker(b)
+    assert len({comment.marker(x) for x in (a, b, elsewhere)}) == 3
     assert re.fullmatch(r"<!-- inferquality:v1 key=[0-9a-f]{16} -->", comment.marker(a))
 
 
@@ -107,13 +130,13 @@ def test_comment__a_pass_is_short() -> None:
     """Above the fold a PASS is a heading, a table and one line about the texts."""
     above = comment_of(passed()).split("<details>")[0]
 
-    assert len(above.strip().splitlines()) <= 14
+    assert len(above.strip().splitlines()) <= 15
     assert "What this means" not in above
 
 
 def test_comment__a_pass_names_its_faults() -> None:
     """Also a PASS says which prompts failed."""
-    of = replace(failed_by_score(), verdict=Verdict.PASS)
+    of = replace(failed_by_score(), verdict=Verdict.PASS, gate=Verdict.PASS)
 
     assert "**Prompts that failed** (1): `long-002`" in comment_of(of)
 
@@ -165,12 +188,14 @@ def test_outputs__names_and_values() -> None:
         "verdict": "FAIL",
         "headline": "this change alters the model_s output",
         "suite": "qwen27b-dual",
-        "evidence-root": "d" * 64,
-        "plan-sha256": "a" * 64,
-        "baseline-root": "b" * 64,
-        "real-divergences": "1",
-        "named-prompts": "3",
+        "evidence_root": "d" * 64,
+        "plan_sha256": "a" * 64,
+        "settings_sha256": "e" * 64,
+        "baseline_root": "b" * 64,
+        "real_divergences": "1",
+        "named_prompts": "3",
     }
+    assert all(name.isidentifier() for name in values)
 
 
 def test_summary__holds_the_tables() -> None:

@@ -1,0 +1,115 @@
+"""Where a judgement comes from: what was changed and where, on which machine, against which
+baseline. Prose in the sense of ``_escape``; no markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from iqaction.report import NO_RUN, ChangedLine, Report, Run
+from iqaction.surfaces import _facts
+from iqaction.surfaces._escape import head, hex_or_nothing
+
+LINES = 3  # changed lines shown that no change accounts for
+_LINE = 80  # characters of one of them
+_FACT = 200  # characters of one fact of the machine
+_SHORTEST = 3  # characters of a value that is looked for in a line
+_MOST_LINES = 200  # looked at
+_SEPARATORS = re.compile(r"[\s=,\"'\[\]]+")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]{1,120}\Z")
+_GPU = re.compile(r"gpu(?:[ _-]?\d{1,3})?\Z", re.IGNORECASE)
+_MAKER = re.compile(r"\A(?:NVIDIA )?(?:GeForce )?")
+_DAY = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])-([0-3]\d)T", re.ASCII)
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def compared(report: Report, most: int) -> list[str]:
+    """What was changed and where, who answered on what, and which baseline; ``most`` changes."""
+    changes = report.changes[:most]
+    lines = report.changed_lines[:_MOST_LINES]
+    parts, told = [], set()
+    for change, said in zip(changes, _facts.changed(changes), strict=True):
+        found = next((x for x in lines if _holds(x, change.after)), None)
+        if found is None:
+            parts.append(said)
+        else:
+            told.add(found)
+            parts.append(f"{said} ({place(found)})")
+    more = len(report.changes) - len(changes)
+    parts += [f"and {more:,} more changes"] if more > 0 else []
+    parts += _other([x for x in report.changed_lines if x not in told], most)
+    return [x for x in (*parts, _facts.engines(report), hardware(report), baseline(report)) if x]
+
+
+def _holds(line: ChangedLine, value: str) -> bool:
+    """True where the line's text says ``value``, as "--a=b", "--a b" or within a list."""
+    wanted = _SEPARATORS.sub(" ", head(value, _facts.NAME)).strip()
+    text = _SEPARATORS.sub(" ", head(line.text, 2000))
+    at = text.find(wanted) if len(wanted) >= _SHORTEST else -1
+    while at >= 0:
+        end = at + len(wanted)
+        # "v0.2" is not said by "v0.27", nor "q4" by "seq4".
+        if not text[at - 1 : at].isalnum() and not text[end : end + 1].isalnum():
+            return True
+        at = text.find(wanted, at + 1)
+    return False
+
+
+def _other(lines: list[ChangedLine], most: int) -> list[str]:
+    shown = [
+        f"{place(x)} {_facts.quoted(head(' '.join(head(x.text, 2000).split()), _LINE))}"
+        for x in lines[: min(LINES, most)]
+    ]
+    more = len(lines) - len(shown)
+    return [*shown, *([f"and {more:,} more changed lines"] if more > 0 else [])]
+
+
+def place(line: ChangedLine) -> str:
+    """File and line, as "compose.yml:31"; a path with anything else in it as code."""
+    name = f"{head(line.path, _facts.NAME)}:{line.line}"
+    return name if _PLAIN_PATH.match(line.path) else _facts.quoted(name)
+
+
+def hardware(report: Report) -> str:
+    """The GPUs in a few words, as "2 x RTX 3090"; "" where none is known."""
+    named = Counter(
+        _MAKER.sub("", head(value, _FACT).split(",")[0].strip())
+        for name, value in report.machine.items()
+        if _GPU.match(name)
+    )
+    found = [f"{n} x {name}" if n > 1 else name for name, n in sorted(named.items()) if name]
+    return ", ".join(head(x, _facts.NAME) for x in found[:3])
+
+
+def machine(report: Report) -> list[tuple[str, str]]:
+    """What it ran on, all that is known, by name."""
+    return [
+        (head(name, _facts.NAME), head(value, _FACT))
+        for name, value in sorted(report.machine.items())
+        if value
+    ]
+
+
+# --- the baseline ---------------------------------------------------------------------------
+
+
+def baseline(report: Report) -> str:
+    """The baseline's day and commit, else its evidence root in short; "" where there is none."""
+    run, root = report.baseline_run, hex_or_nothing(report.baseline_root)
+    day, sha = _day(run, report.run), hex_or_nothing(run.head_sha)
+    if not root:
+        return ""
+    commit = f"`{sha[:7]}`" if sha else ""
+    if day:
+        return f"baseline of {day} ({commit})" if commit else f"baseline of {day}"
+    return f"baseline of {commit}" if commit else f"against baseline `{root[:12]}`"
+
+
+def _day(run: Run, now: Run = NO_RUN) -> str:
+    """The day a run started, as "26 Nov"; with its year where that is not this run's."""
+    found = _DAY.match(run.started_at)
+    if found is None:
+        return ""
+    year = "" if now.started_at.startswith(found[1]) else f" {found[1]}"
+    return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]}{year}"
