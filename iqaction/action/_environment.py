@@ -136,6 +136,7 @@ class _Home:
 
     def _claim(self) -> None:
         """Make the folder, and refuse one that somebody else could fill with their own code."""
+        self._root.mkdir(parents=True, exist_ok=True)
         trusted = {0, os.geteuid(), self._root.stat().st_uid}
         for path in (self._path.parent, self._path):
             with suppress(FileExistsError):

@@ -101,7 +101,7 @@ def install(made: Installation, run: Run, say: Callable[[str], None]) -> None:
             return
         say(f"uv failed ({status}), pip is tried:\n{output}")
         shutil.rmtree(made.venv, ignore_errors=True)
-    _need_venv()
+    need_venv()
     status, output = _all(_pip(made), made, environ, run)
     if status != 0:
         say(f"pip failed ({status}):\n{output}")
@@ -176,8 +176,9 @@ def safe_path(environ: Mapping[str, str]) -> str:
     )
 
 
-def _need_venv() -> None:
-    missing = [name for name in ("venv", "ensurepip") if find_spec(name) is None]
+def need_venv(find: Callable[[str], object | None] = find_spec) -> None:
+    """Raise IqError where Debian has split off what makes environments."""
+    missing = [name for name in ("venv", "ensurepip") if find(name) is None]
     if missing:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise IqError(

@@ -5,6 +5,7 @@ Standard library only, for the environment is what it makes. Knows no plan, no e
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -33,6 +34,8 @@ ACTION = Path(__file__).parents[2]
 def main() -> int:
     """The step as a process: signals end the installer too, and a mistake of ours is exit 70."""
     signal.signal(signal.SIGTERM, _stop)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # in whatever encoding the runner has set
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return setup(os.environ, sys.stdout)
     except KeyboardInterrupt:
@@ -66,7 +69,7 @@ def setup(
         kept = inputs(environ)
         lock = (action / LOCK_FILE).read_bytes()
         python = _environment.ensure(roots(environ), lock, environ, world)
-        work = Path(tempfile.mkdtemp(prefix="inferquality-", dir=temporary(environ)))
+        work = make_work(temporary(environ))
         (work / INPUTS).write_text(json.dumps(kept), encoding="utf-8")
         give({"python": str(python), "work": str(work)}, environ, stream)
     except ConfigError as error:
@@ -102,6 +105,23 @@ def inputs(environ: Mapping[str, str]) -> dict[str, str]:
                 next_step="put it into a file and name that",
             )
     return {name: value for name, value in kept.items() if name not in _NEVER_KEPT}
+
+
+def make_work(folder: str) -> Path:
+    """The job's private folder, which no other user of the runner can read.
+
+    Raises
+    ------
+    IqError
+        It cannot be made there.
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix="inferquality-", dir=folder))
+    except OSError as error:
+        raise IqError(
+            f"no folder for this job in {folder}: {error.strerror or error}",
+            expected="RUNNER_TEMP, a folder that can be written",
+        ) from error
 
 
 def temporary(environ: Mapping[str, str]) -> str:
