@@ -1,4 +1,4 @@
-"""The stand-in as a process of its own: python tests/github/serve.py --port N [--base /api/v3]
+"""The stand-in as a process of its own: python tests/fake_github/serve.py --port N [--base /api/v3]
 
 Prints its GITHUB_API_URL and serves until it is ended. GET /_fake/state tells what happened;
 POST /_fake/<faults|files|comments|contents|compares|artifacts|runs|pulls|commit_pulls|app|
@@ -12,9 +12,9 @@ import sys
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the parts are found as `github.*`
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the parts are `fake_github.*`
 
-from github.fake import FakeGithub
+from fake_github.fake import FakeGithub
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import requests
-from github.fake import FakeGithub
-from github.state import BASE_SHA, SHA, Fault, blob_sha
+from fake_github.fake import FakeGithub
+from fake_github.state import BASE_SHA, SHA, Fault, blob_sha
 
 HEADERS = {
     "Authorization": "Bearer ghs_rw",

@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from github.contract import Operation, contract
-from github.operations import OPERATIONS, Asked, Reply
-from github.state import TOKENS, Fault, State
+from fake_github.contract import Operation, contract
+from fake_github.operations import OPERATIONS, Asked, Reply
+from fake_github.state import TOKENS, Fault, State
 
 COMMENT_CHARACTERS = 65_536
 OUTPUT_BYTES = 65_535  # of a check run's summary, and of its text

@@ -1,6 +1,6 @@
 """Cuts GitHub's OpenAPI description down to the operations that the action uses.
 
-Usage: python tests/github/trim_spec.py package/generated/api.github.com.json
+Usage: python tests/fake_github/trim_spec.py package/generated/api.github.com.json
 (the file is in the npm package ``@octokit/openapi``: see README.md). Writes openapi.json.gz.
 """
 

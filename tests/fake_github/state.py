@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from github.contract import contract
+from fake_github.contract import contract
 
 TOKENS = {"ghs_rw": ("app", True), "ghs_ro": ("app", False), "ghp_pat": ("pat", True)}
 """GITHUB_TOKEN with write, as a fork has it, and a personal access token: (kind, may write)."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from github.contract import contract
-from github.state import BASE_SHA, SHA, State, blob_sha
+from fake_github.contract import contract
+from fake_github.state import BASE_SHA, SHA, State, blob_sha
 
 
 @dataclass(frozen=True)
