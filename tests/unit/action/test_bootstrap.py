@@ -67,7 +67,7 @@ class Host:
         self.lock(LOCK)
         self.output = path / "output"
         self.environ = {
-            "PATH": "/usr/bin:/bin",
+            "PATH": str(path / "no programs"),  # this machine's uv is none of the tests'
             "RUNNER_TOOL_CACHE": str(self.cache),
             "RUNNER_TEMP": str(self.temp),
             "GITHUB_OUTPUT": str(self.output),
@@ -172,12 +172,12 @@ def test_setup__programs_of_the_workspace(host: Host) -> None:
     """A `uv` in the workspace, or in a relative folder of PATH, is not run."""
     workspace = host.action.parent / "workspace"
     host.environ["GITHUB_WORKSPACE"] = str(workspace)
-    host.environ["PATH"] = f"{uv(workspace / 'bin')}:.:bin::/usr/bin"
+    host.environ["PATH"] = f"{uv(workspace / 'bin')}:.:bin::/no/programs"
     installer = Installer()
 
     assert host.setup(installer)[0] == 0
     assert Path(installer.commands[0][0]).name != "uv"
-    assert installer.environs[0]["PATH"] == "/usr/bin"
+    assert installer.environs[0]["PATH"] == "/no/programs"
 
 
 def test_setup__pip_after_uv(host: Host) -> None:
