@@ -81,7 +81,7 @@ MAY_IMPORT["inspect_view"] = {
     *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
     *("surfaces", "terminal"),
 }
-MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "session"}
+MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "outcome_view", "session"}
 MAY_IMPORT["_entry"] = {"action"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

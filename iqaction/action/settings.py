@@ -7,7 +7,7 @@ a test holds the two together.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iqaction import engines, shards

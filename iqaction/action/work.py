@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from iqaction.calls import JSON
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import canon, dataclass_json
@@ -134,7 +135,7 @@ class Work:
         except (TypeError, ValueError) as exc:
             raise EvidenceError(f"{name}.json of this job is damaged") from exc
 
-    def _body(self, name: str) -> Mapping[str, canon.JSON] | None:
+    def _body(self, name: str) -> Mapping[str, JSON] | None:
         path = self.path / f"{name}.json"
         try:
             with path.open("rb") as file:

@@ -1,0 +1,176 @@
+"""Re-runs: what was judged on complete evidence is not measured again. I/O.
+
+A candidate at the margin that is run until it is green passes in the end; so a re-run of the same
+thing publishes what the first run found. The same thing: the same commit, the judge's same files,
+the same baseline, started in the same way. An endpoint that we do not start cannot be told from
+another one, and is always measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from iqaction import __version__
+from iqaction.action import places
+from iqaction.action.job import Job
+from iqaction.action.settings import COMPOSE, NONE, REPORT, Settings
+from iqaction.action.work import REPUBLISH, Decision
+from iqaction.boot import programs
+from iqaction.boot.environment import scrubbed
+from iqaction.errors import EvidenceError, GithubError, IqError
+from iqaction.evidence.store import Folder
+from iqaction.github import artifacts
+from iqaction.github.client import Client
+from iqaction.github.event import Event
+from iqaction.observed import Observed
+from iqaction.session import Outcome
+
+KEY = "measurement"  # among the machine's facts
+_KEPT = 20  # folders on one runner
+_DOCKER_S = 20.0
+_UNRELATED = ("paths", "warn_unproven", "comment", "check_run", "artifact", "allow_forks")
+
+
+def artifact_name(settings: Settings | None, decision: Decision) -> str:
+    """What this job's evidence is uploaded as: one name for each leg and attempt."""
+    attempt = decision.circumstances.run.attempt or 1
+    if settings is None:
+        return f"inferquality-refused-{attempt}-{uuid.uuid4().hex[:8]}"
+    part = f"-{settings.shard}-of-{settings.shards}" if settings.is_leg else ""
+    part = "-report" if settings.mode == REPORT else part
+    return f"inferquality-{settings.suite}{part}-{attempt}"
+
+
+def found(
+    job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
+) -> Decision:
+    """The decision with its key, and with the evidence of the same measurement where that is
+    still to be had: in the runner's own folder, else among this run's artifacts."""
+    key = _key(job, settings, event, decision)
+    if not key:
+        return decision
+    decision = replace(decision, key=key)
+    for place, folder in _candidates(job, settings, event, client, key):
+        measured = _same(folder, key)
+        if measured is None:
+            continue
+        run = measured.circumstances.run
+        said = f"the same was measured by {run.url or place}, and its evidence is published again"
+        around = decision.circumstances
+        around = replace(around, run=replace(around.run, republished=run.url or place))
+        around = replace(around, machine=measured.circumstances.machine)
+        return replace(
+            decision, action=REPUBLISH, reason=said, judged=str(folder), circumstances=around
+        )
+    return decision
+
+
+def remember(job: Job, decision: Decision, outcome: Outcome) -> None:
+    """Keep complete evidence for a re-run on this runner; best effort."""
+    around = decision.circumstances
+    whole = all(not s.coverage.missing for s in outcome.report.stages)
+    if not decision.key or not outcome.complete or not whole or around.problem:
+        return
+    place = places.judged(job.environ) / decision.key
+    staged = place.with_name(f".{uuid.uuid4().hex}")
+    try:
+        shutil.copytree(outcome.folder, staged, ignore=shutil.ignore_patterns(".lock"))
+        shutil.rmtree(place, ignore_errors=True)
+        staged.rename(place)
+        _prune(place.parent)
+    except OSError as exc:
+        shutil.rmtree(staged, ignore_errors=True)
+        job.log.notice(f"the evidence is not kept for a re-run: {exc.strerror or exc}")
+
+
+def _prune(folder: Path) -> None:
+    every = sorted((p for p in folder.iterdir()), key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in every[_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _candidates(
+    job: Job, settings: Settings, event: Event, client: Client | None, key: str
+) -> Iterator[tuple[str, Path]]:
+    yield "an earlier run on this runner", places.judged(job.environ) / key
+    if client is None or event.attempt < 2:
+        return
+    with contextlib.suppress(GithubError):
+        prefix = f"inferquality-{settings.suite}-"
+        every = artifacts.of_run(client, event.repository, event.run_id)
+        mine = [a for a in every if a.name.startswith(prefix) and a.same_repository]
+        for artifact in reversed(mine[-4:]):
+            folder = job.work.path / "found" / str(artifact.id)
+            try:
+                artifacts.fetch(client, event.repository, artifact, folder)
+            except EvidenceError as exc:
+                job.log.notice(exc.happened)
+                continue
+            yield "an earlier attempt", folder
+
+
+def _same(folder: Path, key: str) -> Observed | None:
+    """The evidence in ``folder`` where it is whole and of this measurement."""
+    if not folder.is_dir():
+        return None
+    try:
+        with Folder.open(folder) as evidence:
+            observed = evidence.load()
+    except (IqError, OSError):
+        return None
+    fits = observed.circumstances.machine.get(KEY) == key and not observed.circumstances.problem
+    return observed if fits and observed.root and not observed.problems else None
+
+
+def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
+    """What the measurement depends on, as one hash; "" where that cannot be said."""
+    if settings.boot == NONE or settings.reference_endpoint or decision.circumstances.problem:
+        return ""
+    images = _images(job, settings) if settings.boot == COMPOSE else ()
+    if images is None:
+        return ""
+    asked = {k: v for k, v in asdict(settings).items() if k not in _UNRELATED}
+    depends = {
+        "version": __version__,
+        "commit": event.tested_sha,
+        "inputs": asked,
+        "differences": [asdict(d) for d in decision.circumstances.differences],
+        "judge": _digest(job.work.judge),
+        "baseline": _digest(Path(decision.baseline)) if decision.baseline else "",
+        "images": images,
+    }
+    return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    if folder.is_dir():
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"):
+            found.update(f"{path.relative_to(folder)}\0".encode("utf-8", "surrogateescape"))
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _images(job: Job, settings: Settings) -> tuple[str, ...] | None:
+    """The ids of the images that a compose file would start: a tag may have moved since. None
+    where docker does not tell, as for one that is not pulled yet."""
+    environ = {**scrubbed(job.environ), **settings.compose_env}
+
+    def docker(*arguments: str) -> list[str] | None:
+        done = programs.run(
+            ("docker", *arguments), env=environ, cwd=job.workspace(), timeout_s=_DOCKER_S
+        )
+        return sorted(set(done.out.split())) if done.is_good else None
+
+    names = docker("compose", "-f", settings.compose_file, "config", "--images")
+    if not names:
+        return None
+    ids = docker("image", "inspect", "--format", "{{.Id}}", *names)
+    return tuple(ids) if ids else None

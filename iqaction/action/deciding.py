@@ -1,0 +1,153 @@
+"""What a run may do and need not do, from the event and what changed. Pure but for its readers.
+
+Three questions: may this code run on this machine; is there anything to measure; what are the
+judge's own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from iqaction.action import git_base, globs, protected
+from iqaction.action.job import Job
+from iqaction.action.protected import Protected, Wanted
+from iqaction.action.settings import Settings
+from iqaction.errors import ConfigError, GithubError
+from iqaction.github import changes as github_changes
+from iqaction.github import contents
+from iqaction.github.changes import Changes
+from iqaction.github.client import Client
+from iqaction.github.event import Event
+from iqaction.report import ChangedLine
+
+_PULL_REQUESTS = ("pull_request", "merge_group")
+_MAX_FILE = 64 * 1024 * 1024
+_MAX_LINES = 200
+_MAX_TEXT = 500
+
+
+def refused(settings: Settings, event: Event) -> str:
+    """Why this run must not run here; "" where it may.
+
+    Raises
+    ------
+    ConfigError
+        The event can never be right.
+    """
+    if event.name == "pull_request_target":
+        raise ConfigError(
+            "pull_request_target is not supported: it gives a fork's pull request this "
+            "repository's token",
+            expected="pull_request, and for comments on forks a second workflow with mode: publish",
+        )
+    if not event.is_self_hosted or settings.allow_forks or event.name == "workflow_run":
+        return ""
+    if event.number is not None and event.is_fork:
+        return (
+            f"the pull request comes from a fork ({event.head_repository or 'deleted'}), whose "
+            "code is not run on a self-hosted runner; a maintainer who has read it can push the "
+            "branch to this repository, or set `allow_forks: true`"
+        )
+    if event.number is not None and event.is_dependabot:
+        return (
+            "the pull request is Dependabot's, whose code nobody has read yet, and is not run on "
+            "a self-hosted runner; set `allow_forks: true` to allow it"
+        )
+    return ""
+
+
+def changes(client: Client | None, event: Event) -> Changes:
+    """What changed; not known where GitHub cannot be asked."""
+    if client is None:
+        return Changes(False, reason="there is no token to ask GitHub with")
+    return github_changes.changes(client, event)
+
+
+def nothing_relevant(settings: Settings, event: Event, found: Changes) -> str:
+    """Why nothing has to be measured; "" where something has, or where that is not known."""
+    if not settings.paths or not found.known:
+        return ""
+    ours = [*_own(settings, event)]
+    for file in found.files:
+        for path in filter(None, (file.path, file.previous_path)):
+            if globs.matches(path, settings.paths) or any(_is_at(path, x) for x in ours):
+                return ""
+    shown = ", ".join(settings.paths[:5]) + (" ..." if len(settings.paths) > 5 else "")
+    return f"none of the {len(found.files)} changed files is under `paths` ({shown})"
+
+
+def _own(settings: Settings, event: Event) -> list[str]:
+    """What always matters: how the endpoint is started, and the judge's own files."""
+    named = (
+        *(settings.plan, settings.baseline, settings.compose_file, event.workflow_path),
+        protected.ACCEPT,
+    )
+    return [x.removeprefix("./").rstrip("/") for x in named if x and "://" not in x]
+
+
+def _is_at(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")
+
+
+def changed_lines(settings: Settings, found: Changes) -> tuple[ChangedLine, ...]:
+    """The lines that the change adds to the files by which the endpoint is started."""
+    kept: list[ChangedLine] = []
+    compose = settings.compose_file.removeprefix("./")
+    for file in found.files:
+        if file.path == compose or (settings.paths and globs.matches(file.path, settings.paths)):
+            added = (x for x in file.added if x.text.strip())
+            kept += [replace(x, text=x.text[:_MAX_TEXT]) for x in added]
+    return tuple(kept[:_MAX_LINES])
+
+
+def judge_files(
+    job: Job, settings: Settings, event: Event, client: Client | None, found: Changes
+) -> Protected:
+    """The plan, prompts, acceptances and baseline that judge this run.
+
+    Raises
+    ------
+    ConfigError
+        A mistake in one of them, or a path that leads out of the checkout.
+    """
+    wanted = Wanted(settings.plan, settings.stages, settings.baseline)
+    workspace, into = job.workspace(), job.work.judge
+    if event.name not in _PULL_REQUESTS:
+        return protected.as_it_is(wanted, workspace, into)
+    read, folder = _readers(workspace, event, client)
+    touched = None
+    if found.known:
+        touched = frozenset(p for f in found.files for p in (f.path, f.previous_path) if p)
+    return protected.collect(wanted, read, folder, workspace, into, touched)
+
+
+def _readers(
+    workspace: Path, event: Event, client: Client | None
+) -> tuple[protected.Read, protected.ReadFolder]:
+    """How files of the merge-base are read: from the clone where it reaches back that far, else
+    from GitHub; with neither, every reading says so."""
+    base = git_base.merge_base(workspace, event.base_sha, event.head_sha)
+    if base:
+        clone = git_base.GitBase(workspace, base)
+        return clone.read, clone.folder
+    try:
+        if client is None:
+            raise GithubError("the clone is shallow, and there is no token to ask GitHub with")
+        sha = github_changes.merge_base(client, event)
+    except GithubError as exc:
+        reason = exc.happened
+
+        def unreadable(path: str) -> None:
+            raise GithubError(reason)
+
+        return unreadable, unreadable
+
+    def read(path: str) -> bytes | None:
+        return contents.read(client, event.repository, path, sha, _MAX_FILE)
+
+    def folder(path: str) -> Mapping[str, bytes] | None:
+        return contents.folder(client, event.repository, path, sha)
+
+    return read, folder

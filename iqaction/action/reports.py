@@ -1,0 +1,117 @@
+"""The report of this job, and one for a run without a verdict of its own: refused, mistaken,
+cancelled, broken. I/O.
+
+Whatever ended early still leaves a ``report.json`` that says so, because that is what is published
+and what the gate reads; where evidence was begun, it is that evidence's report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from iqaction import __version__, session
+from iqaction.action.work import Decision, Ending, Work
+from iqaction.errors import EvidenceError, IqError
+from iqaction.evidence import report_json
+from iqaction.evidence.reading import PLAN
+from iqaction.evidence.store import Folder
+from iqaction.github.event import Event
+from iqaction.report import NO_RUN, Report, Run
+from iqaction.verdict import Verdict
+
+MAX_REPORT = 256 * 1024 * 1024
+
+
+class Works(Protocol):
+    """The part of a job that is needed here."""
+
+    @property
+    def work(self) -> Work: ...
+
+
+def stored(folder: Path) -> Report:
+    """The report of an evidence folder.
+
+    Raises
+    ------
+    EvidenceError
+        There is none, or it is no report.
+    """
+    path = folder / report_json.NAME
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_REPORT + 1)
+    except OSError as exc:
+        raise EvidenceError(
+            "no report was written: a step before this one did not end",
+            next_step="its log says why",
+        ) from exc
+    if len(data) > MAX_REPORT:
+        raise EvidenceError(f"{report_json.NAME} is larger than {MAX_REPORT} bytes")
+    return report_json.from_bytes(data)
+
+
+def leave(job: Works, ending: Ending) -> None:
+    """Keep how it ended, and leave a report of it where no report is there yet."""
+    job.work.keep(ending)
+    with contextlib.suppress(IqError, OSError):  # the ending alone makes the job red
+        conclude(job.work, ending.reason)
+
+
+def conclude(work: Work, problem: str) -> None:
+    """Make sure that the evidence folder holds a report. One that is there stays."""
+    folder = work.evidence
+    if (folder / report_json.NAME).is_file():
+        return
+    decision = None
+    with contextlib.suppress(IqError):
+        decision = work.decision()
+    if (folder / PLAN).is_file():
+        around = decision.circumstances if decision else None
+        with Folder.open_for_writing(folder) as evidence:
+            if around is not None:
+                evidence.keep_circumstances(replace(around, problem=problem))
+        session.judge(folder)
+        return
+    write(folder, report(work, decision, problem))
+
+
+def report(work: Work, decision: Decision | None, problem: str) -> Report:
+    """A NOT RUN that says why."""
+    suite = "default"
+    with contextlib.suppress(IqError):
+        suite = work.inputs().get("suite", "").strip() or suite
+    return Report(
+        Verdict.NOT_RUN,
+        (),
+        f"nothing was measured: {problem.splitlines()[0] if problem else 'no reason is known'}",
+        suite,
+        Verdict.NOT_RUN,
+        problems=(problem,),
+        run=decision.circumstances.run if decision else NO_RUN,
+        tool_version=__version__,
+    )
+
+
+def write(folder: Path, made: Report) -> None:
+    """The report's files, as an evidence folder has them, without evidence."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, data in session.rendered(made).items():
+        (folder / name).write_bytes(data)
+    (folder / report_json.NAME).write_bytes(report_json.to_bytes(made))
+
+
+def bare_run(event: Event) -> Run:
+    """What is known of a run that did not come to decide anything."""
+    return Run(
+        repository=event.repository,
+        event=event.name,
+        head_sha=event.head_sha,
+        tested_sha=event.tested_sha,
+        run_id=event.run_id,
+        attempt=event.attempt,
+        url=event.run_url,
+    )

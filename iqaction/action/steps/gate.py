@@ -1,0 +1,78 @@
+"""The last step: the job's exit status, from the report and from nothing else.
+
+A required check is the job itself, so this is where a merge is let through or not. A report that
+is missing or is none is red; what a step noted about its own end can only make it redder.
+"""
+
+from __future__ import annotations
+
+from iqaction.action import reports
+from iqaction.action.job import NOT_RUN, Job
+from iqaction.action.work import SKIP, Decision, Ending
+from iqaction.errors import IqError
+from iqaction.evidence import report_json
+from iqaction.report import Report
+from iqaction.verdict import EXIT_CODE, Verdict
+
+ACCEPTED = "ACCEPTED"
+NOT_NEEDED = "NOT NEEDED"
+PARTIAL = "PARTIAL"
+
+
+def run(job: Job) -> int:
+    """Say the verdict, give the outputs, and return the status that the job ends with."""
+    verdict, status, why = decide(job)
+    where = job.work.evidence
+    job.log.output("verdict", verdict)
+    for name, file in (("report", report_json.NAME), ("html", "report.html"), ("evidence", "")):
+        path = where / file if file else where
+        job.log.output(name, str(path) if path.exists() else "")
+    said = f"{verdict}: {why}" if why else verdict
+    if status:
+        job.log.error(said, title="inferquality")
+    else:
+        job.log.notice(said, title="inferquality")
+    return status
+
+
+def decide(job: Job) -> tuple[str, int, str]:
+    """The verdict's word, the exit status, and one sentence."""
+    ending = job.work.ending()
+    decision = job.work.decision()
+    if decision is not None and decision.action == SKIP and ending is None:
+        return NOT_NEEDED, 0, decision.reason
+    try:
+        report = reports.stored(job.work.evidence)
+    except IqError as exc:
+        report = None
+        why = exc.happened
+    if ending is not None and ending.exit_code:
+        return _ended(ending, report)
+    if report is None:
+        return Verdict.NOT_RUN.value, NOT_RUN, why
+    return held_to(job, decision, report)
+
+
+def held_to(job: Job, decision: Decision | None, report: Report) -> tuple[str, int, str]:
+    """What a report that was written means for the job."""
+    settings = job.settings()
+    around = decision.circumstances if decision else None
+    if around is not None and around.shards:
+        measured = job.work.measured()
+        if measured is not None and measured.complete and report.verdict is not Verdict.NOT_RUN:
+            return PARTIAL, 0, f"shard {around.shard}/{around.shards} is measured; not judged here"
+        why = measured.problem if measured else "it did not end"
+        return Verdict.NOT_RUN.value, NOT_RUN, f"shard {around.shard}/{around.shards}: {why}"
+    status = EXIT_CODE[report.gate]
+    if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
+        return ACCEPTED, status, report.headline
+    if report.gate is Verdict.UNPROVEN and settings.warn_unproven:
+        return report.verdict.value, 0, f"{report.headline} (on_unproven: warn)"
+    return report.verdict.value, status, report.headline
+
+
+def _ended(ending: Ending, report: Report | None) -> tuple[str, int, str]:
+    """A step that did not end well: its status, whatever a report says beside it."""
+    verdict = Verdict.NOT_RUN if report is None else report.verdict
+    said = Verdict.NOT_RUN if verdict is Verdict.PASS else verdict
+    return said.value, ending.exit_code, ending.reason.splitlines()[0]

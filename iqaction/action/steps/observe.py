@@ -1,0 +1,126 @@
+"""Asks, judges and renders; or judges what other jobs asked. Its result is a sealed folder.
+
+Holds no token. Stopped by a signal, it seals what was answered and stops the server, for the
+runner leaves ten seconds and kills what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from iqaction import merging, session, surfaces
+from iqaction.action import again, keys, legs, places, reports
+from iqaction.action.job import Job
+from iqaction.action.settings import PUBLISH, REPORT, Settings
+from iqaction.action.work import REPUBLISH, Decision, Measured
+from iqaction.action.workflow_log import WorkflowLog
+from iqaction.boot import stopping
+from iqaction.circumstances import Circumstances
+from iqaction.errors import BootError, EvidenceError, IqError
+from iqaction.outcome_view import page
+from iqaction.progress import Plain
+from iqaction.report import Report
+from iqaction.session import Outcome, RunOptions
+from iqaction.surfaces._base import AppendSummary
+
+_COLUMNS = 120
+
+
+def run(job: Job) -> int:
+    """Leave a judged folder, its summary in the run's page, and its text in the log."""
+    settings, decision = job.settings(), job.work.decision()
+    if decision is None:
+        raise EvidenceError("the step before this one left no decision", next_step="read its log")
+    if settings.mode == PUBLISH:
+        made = legs.foreign(Path(settings.artifacts_path), decision.circumstances.run)
+        reports.write(job.work.evidence, made)
+        _summarise(job, made)
+        return 0
+    try:
+        outcome = _outcome(job, settings, decision)
+    except KeyboardInterrupt:
+        _rescue(job)
+        raise
+    job.work.keep(Measured(outcome.complete, outcome.problem))
+    again.remember(job, decision, outcome)
+    with job.log.quiet():
+        job.log.text(page(outcome, _COLUMNS))
+    _summarise(job, outcome.report)
+    return 0
+
+
+def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
+    around = decision.circumstances
+    if settings.mode == REPORT:
+        return legs.judged(job, settings, decision)
+    if decision.action == REPUBLISH:
+        return merging.merge([Path(decision.judged)], job.work.evidence, around)
+    endpoint = job.work.endpoint()
+    where = settings.endpoint
+    if endpoint is not None:
+        where = endpoint.endpoint or where or "http://127.0.0.1"
+        around = replace(
+            around,
+            machine={**around.machine, **endpoint.machine},
+            log_tail=endpoint.log_tail,
+            problem=endpoint.problem,
+        )
+    if decision.key:
+        around = replace(around, machine={**around.machine, again.KEY: decision.key})
+    with job.log.group("asking"), job.log.quiet():
+        return session.run(
+            _options(job, settings, decision, where, around), progress=_progress(job)
+        )
+
+
+def _options(
+    job: Job, settings: Settings, decision: Decision, endpoint: str, around: Circumstances
+) -> RunOptions:
+    keys.api_key(job, settings)  # masks it, before anything else can print it
+    return RunOptions(
+        evidence=job.work.evidence,
+        plan=Path(decision.plan) if decision.plan else None,
+        endpoint=endpoint,
+        model=keys.model(settings),
+        dialect=settings.dialect,
+        baseline=decision.baseline,
+        suite=settings.suite,
+        api_key_env=settings.api_key_env,
+        reference=settings.reference_endpoint,
+        reference_model=settings.reference_model,
+        circumstances=around,
+    )
+
+
+def _progress(job: Job) -> Plain:
+    """Lines for a log, model names and paths in them disarmed."""
+    return Plain(_Lines(job.log), job.clock)
+
+
+class _Lines(io.StringIO):
+    """A stream that a log's foreign lines are written to."""
+
+    def __init__(self, log: WorkflowLog) -> None:
+        super().__init__()
+        self._log = log
+
+    def write(self, text: str) -> int:
+        self._log.text(text)
+        return len(text)
+
+
+def _summarise(job: Job, report: Report) -> None:
+    for effect in surfaces.load("summary")(report):
+        if isinstance(effect, AppendSummary):
+            job.log.summary(effect.markdown)
+
+
+def _rescue(job: Job) -> None:
+    """Seal what there is, and stop the server, in the few seconds that are left."""
+    with contextlib.suppress(IqError, OSError):
+        session.judge(job.work.evidence)
+    with contextlib.suppress(BootError, OSError):
+        stopping.stop_work(places.leases(job.environ), job.work.path, places.world(job))

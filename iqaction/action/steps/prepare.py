@@ -1,0 +1,124 @@
+"""Decides what this run does, before anything of the pull request is run. Holds the token.
+
+What changed, what the judge's own files are, whether the same was measured before. Nothing that
+GitHub fails to tell makes anything green: what cannot be known is taken for changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iqaction.action import again, deciding, reports, tokens
+from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
+from iqaction.action.settings import NONE, PUBLISH, RUN, Settings
+from iqaction.action.work import MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
+from iqaction.circumstances import Circumstances
+from iqaction.errors import ConfigError, GithubError
+from iqaction.github import checks
+from iqaction.github.client import Client
+from iqaction.github.event import Event
+from iqaction.report import Run
+
+
+def run(job: Job) -> int:
+    """Decide, and give the later steps their conditions."""
+    client, why = tokens.client(job)
+    try:
+        settings = job.settings()
+        decision = _decided(job, settings, client)
+    except ConfigError as exc:
+        settings = None
+        decision = Decision(REFUSE, str(exc), CONFIGURATION)
+    if why:
+        job.log.warning(f"GitHub is not asked: {why}", title="inferquality")
+    job.work.keep(decision)
+    if decision.action == REFUSE:
+        job.log.error(decision.reason, title="inferquality")
+        reports.leave(job, Ending(decision.exit_code, decision.reason))
+    else:
+        job.log.notice(_told(decision), title="inferquality")
+    _outputs(job, settings, decision)
+    return 0
+
+
+def _told(decision: Decision) -> str:
+    if decision.action == SKIP:
+        return f"NOT NEEDED: {decision.reason}"
+    if decision.action == REPUBLISH:
+        return f"nothing is measured: {decision.reason}"
+    return decision.reason or "measuring"
+
+
+def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
+    event = job.event()
+    around = Circumstances(_run(job, event), shard=settings.shard, shards=settings.shards)
+    refused = deciding.refused(settings, event)
+    if refused:
+        return Decision(REFUSE, refused, NOT_RUN, circumstances=around)
+    if settings.mode == PUBLISH:
+        return Decision(MEASURE, "publishing what another run measured", circumstances=around)
+    found = deciding.changes(client, event)
+    if not found.known and settings.paths:
+        job.log.notice(
+            f"the changed files are not known, so everything is measured: {found.reason}"
+        )
+    skipped = deciding.nothing_relevant(settings, event, found)
+    if skipped:
+        return Decision(SKIP, skipped, circumstances=around)
+    files = deciding.judge_files(job, settings, event, client, found)
+    for note in files.notes:
+        job.log.notice(note)
+    around = replace(
+        around,
+        differences=files.differences,
+        acceptances=files.acceptances,
+        changed_lines=deciding.changed_lines(settings, found),
+    )
+    decision = Decision(
+        MEASURE,
+        plan=str(files.plan or ""),
+        baseline=str(files.baseline or settings.baseline),
+        circumstances=around,
+    )
+    if settings.mode == RUN:
+        decision = again.found(job, settings, event, client, decision)
+    return replace(decision, check=_begun(job, settings, client, decision))
+
+
+def _run(job: Job, event: Event) -> Run:
+    finished = event.finished
+    return Run(
+        repository=event.repository,
+        event=event.name,
+        head_sha=finished.head_sha if finished else event.head_sha,
+        tested_sha=event.tested_sha,
+        run_id=event.run_id,
+        attempt=event.attempt,
+        url=event.run_url,
+        started_at=job.now(),
+    )
+
+
+def _begun(job: Job, settings: Settings, client: Client | None, decision: Decision) -> int:
+    """The check run in progress; a reader sees that something is on its way."""
+    if client is None or not settings.check_run or settings.is_leg:
+        return 0
+    try:
+        run = decision.circumstances.run
+        return checks.begin(client, tokens.target(settings.suite, run)).check_id
+    except GithubError as exc:
+        job.log.notice(f"no check run in progress: {exc.happened}")
+        return 0
+
+
+def _outputs(job: Job, settings: Settings | None, decision: Decision) -> None:
+    is_measured = decision.action == MEASURE
+    is_observed = decision.action in (MEASURE, REPUBLISH)
+    boots = settings is not None and settings.mode == RUN and settings.boot != NONE
+    uploads = settings is None or (
+        settings.artifact and settings.mode != PUBLISH and decision.action != SKIP
+    )
+    job.log.output("boot", str(is_measured and boots).lower())
+    job.log.output("observe", str(is_observed).lower())
+    job.log.output("artifact", str(uploads).lower())
+    job.log.output("artifact_name", again.artifact_name(settings, decision))

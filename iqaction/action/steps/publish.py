@@ -1,0 +1,111 @@
+"""Posts the result: the check run, then the comment. Holds the token.
+
+What GitHub refuses or fails to do is a warning: verdict and evidence are there, and
+``iqaction publish`` posts them later. A run that was cancelled before it had a result still says
+so, or the check would stay "in progress".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from iqaction import surfaces
+from iqaction.action import reports, tokens
+from iqaction.action.job import Job
+from iqaction.action.settings import PUBLISH, Settings
+from iqaction.action.work import SKIP, Decision
+from iqaction.errors import ConfigError, IqError
+from iqaction.github import publishing, pulls
+from iqaction.github.publishing import Published
+from iqaction.report import Report
+from iqaction.surfaces import _notes
+from iqaction.surfaces._base import Annotate, AppendSummary, Effect, PutCheckRun, UpsertComment
+from iqaction.verdict import Verdict
+
+
+def run(job: Job) -> int:
+    """Post, and say where; the step never fails for what GitHub does."""
+    decision = job.work.decision()
+    settings = Settings()
+    with contextlib.suppress(ConfigError):
+        settings = job.settings()
+    if settings.is_leg:  # the job that judges the whole publishes
+        job.log.output("published", "true")
+        return 0
+    try:
+        done = _published(job, settings, decision)
+    except IqError as exc:
+        done = Published(published=False, warnings=(str(exc),))
+    for warning in done.warnings:
+        job.log.warning(warning, title="inferquality: publishing")
+    job.log.output("comment_url", done.comment_url)
+    job.log.output("check_url", done.check_url)
+    job.log.output("published", str(done.published).lower())
+    return 0
+
+
+def _published(job: Job, settings: Settings, decision: Decision | None) -> Published:
+    gate, effects, suite = _effects(job, settings, decision)
+    effects = _wanted(settings, effects)
+    client, why = tokens.client(job)
+    if not effects:
+        return Published()
+    if client is None:
+        return Published(published=False, warnings=(f"nothing is posted: {why}",))
+    event = job.event()
+    run = decision.circumstances.run if decision else reports.bare_run(event)
+    numbers: tuple[int, ...] = (event.number,) if event.number else ()
+    if event.finished is not None:
+        numbers = pulls.find_pull_requests(
+            client, event.repository, event.finished.head_sha, event.finished.head_repository
+        )
+    target = tokens.target(
+        suite,
+        run,
+        numbers=numbers,
+        gate=gate,
+        warn=settings.warn_unproven,
+        check=decision.check if decision else 0,
+    )
+    return publishing.publish(effects, target, client)
+
+
+def _effects(
+    job: Job, settings: Settings, decision: Decision | None
+) -> tuple[Verdict, Sequence[Effect], str]:
+    ending = job.work.ending()
+    if decision is not None and decision.action == SKIP and ending is None:
+        run = decision.circumstances.run
+        effects = _notes.not_needed(settings.suite, run.repository, decision.reason, run)
+        for effect in effects:
+            if isinstance(effect, AppendSummary):
+                job.log.summary(effect.markdown)
+        return Verdict.PASS, effects, settings.suite
+    if ending is None:
+        reports.conclude(job.work, "the run was cancelled, or a step before this one did not end")
+    else:
+        reports.conclude(job.work, ending.reason)
+    report = _linked(job, reports.stored(job.work.evidence))
+    gate = report.gate
+    if ending is not None and gate is Verdict.PASS:  # as the gate will: an ending is never green
+        gate = Verdict.NOT_RUN
+    return gate, surfaces.render_all(report), report.suite
+
+
+def _linked(job: Job, report: Report) -> Report:
+    """The report with the link to its evidence, which was uploaded a moment ago."""
+    return replace(
+        report, run=replace(report.run, artifact_url=job.environ.get("IQ_ARTIFACT_URL", ""))
+    )
+
+
+def _wanted(settings: Settings, effects: Sequence[Effect]) -> list[Effect]:
+    """Of a fork's own result nothing but a comment: a check of ours would vouch for it."""
+    kinds: tuple[type, ...] = ()
+    if settings.comment:
+        kinds += (UpsertComment,)
+    if settings.check_run and settings.mode != PUBLISH:
+        kinds += (PutCheckRun, Annotate)
+    return [e for e in effects if isinstance(e, kinds)]
