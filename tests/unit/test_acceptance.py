@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from report_factory import report, stage
@@ -14,6 +19,7 @@ from iqaction.errors import ConfigError
 from iqaction.report import Acceptance, Check, Coverage, Difference, Report, Run, StageResult
 from iqaction.verdict import Verdict, cap, combine
 
+ROOT = Path(__file__).parents[2]
 PASS, FAIL, UNPROVEN, NOT_RUN = Verdict.PASS, Verdict.FAIL, Verdict.UNPROVEN, Verdict.NOT_RUN
 PLAN = "3f2a9c0d1e2b" + "0" * 52
 DAY = "2026-11-30"
@@ -97,48 +103,48 @@ def test_read__plan_as_written(plan: str) -> None:
     assert found.plan == plan.lower()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("    plan:", "    plam:", "accept.yml:4: accept: unknown key 'plam'; did you mean 'plan'"),
-        ("accept:", "accepts:", "accept.yml:1: unknown key 'accepts'; did you mean 'accept'"),
-        ("2027-01-31", "2027-02-29", "accept.yml:5: accept.expires: found the text '2027-02-29'"),
-        ("2027-01-31", "31.01.2027", "accept.yml:5: accept.expires"),
-        ("2027-01-31", "2027-13-01", "accept.yml:5: accept.expires"),
-        ("2027-01-31", "2027-00-01", "accept.yml:5: accept.expires"),
-        ("2027-01-31", "2027-01-00", "accept.yml:5: accept.expires"),
-        ("2027-01-31", "never", "accept.yml:5: accept.expires"),
-        ("2027-01-31", "[2027-01-31]", "accept.yml:5: accept.expires: found a list"),
-        ("3f2a9c0d1e2b", "3f2a9c0d1e2", "accept.yml:4: accept.plan"),
-        ("3f2a9c0d1e2b", "3f2a9c0d1e2g", "accept.yml:4: accept.plan"),
-        ("3f2a9c0d1e2b", "f" * 65, "accept.yml:4: accept.plan"),
-        ("3f2a9c0d1e2b", "[a]", "accept.yml:4: accept.plan: found a list"),
-        ("jane", "''", "accept.yml:7: accept.author"),
-        ("author: jane", "author:", "accept.yml:7: accept.author: found nothing"),
-        ("jane", "j" * 101, "in at most 100 characters"),
-        ("we move to", '"a\\nb" #', "accept.yml:6: accept.reason"),
-        ("we move to", "w" * 501, "in at most 500 characters"),
-        (
-            "    reason: we move to 8-bit weights on purpose\n",
-            "",
-            "accept.yml:2: accept: no reason",
-        ),
-        ("    author: jane\n", "", "accept.yml:2: accept: no author"),
-        ("    plan: 3f2a9c0d1e2b\n", "", "accept.yml:2: accept: no plan"),
-        ("    expires: 2027-01-31\n", "", "accept.yml:2: accept: no expires"),
-        ("suite: default\n    ", "", "accept.yml:2: accept: no suite"),
-        ("suite: default", "suite: ../x", "accept.yml:2: accept.suite"),
-        ("suite: default", "suite: 27", "accept.yml:2: accept.suite: found the number 27"),
-        ("check: score:reference.kl", "check: kl", "accept.yml:3: accept.check"),
-        ("check: score:reference.kl", "check: score", "stage:metric"),
-        ("check: score:reference.kl\n", "field: plans\n", "did you mean 'plan'"),
-        ("check: score:reference.kl\n    ", "", "accept.yml:2: accept: neither check nor field"),
-        ("    check:", "    field: plan\n    check:", "accept.yml:2: accept: both check and field"),
-        ("  - suite: default\n    check", "  - kl\n  - check", "accept.yml:2: accept: found the"),
-        ("accept:\n  - suite: default\n  ", "accept:\n  ", "accept.yml:1: accept: found a table"),
-        ("accept:\n", "- accept:\n", "accept.yml:1: found a list"),
-    ],
-)
+REFUSED = [
+    ("    plan:", "    plam:", "accept.yml:4: accept: unknown key 'plam'; did you mean 'plan'"),
+    ("accept:", "accepts:", "accept.yml:1: unknown key 'accepts'; did you mean 'accept'"),
+    ("2027-01-31", "2027-02-29", "accept.yml:5: accept.expires: found the text '2027-02-29'"),
+    ("2027-01-31", "31.01.2027", "accept.yml:5: accept.expires"),
+    ("2027-01-31", "2027-13-01", "accept.yml:5: accept.expires"),
+    ("2027-01-31", "2027-00-01", "accept.yml:5: accept.expires"),
+    ("2027-01-31", "2027-01-00", "accept.yml:5: accept.expires"),
+    ("2027-01-31", "never", "accept.yml:5: accept.expires"),
+    ("2027-01-31", "[2027-01-31]", "accept.yml:5: accept.expires: found a list"),
+    ("3f2a9c0d1e2b", "3f2a9c0d1e2", "accept.yml:4: accept.plan"),
+    ("3f2a9c0d1e2b", "3f2a9c0d1e2g", "accept.yml:4: accept.plan"),
+    ("3f2a9c0d1e2b", "f" * 65, "accept.yml:4: accept.plan"),
+    ("3f2a9c0d1e2b", "[a]", "accept.yml:4: accept.plan: found a list"),
+    ("jane", "''", "accept.yml:7: accept.author"),
+    ("author: jane", "author:", "accept.yml:7: accept.author: found nothing"),
+    ("jane", "j" * 101, "in at most 100 characters"),
+    ("we move to", '"a\\nb" #', "accept.yml:6: accept.reason"),
+    ("we move to", "w" * 501, "in at most 500 characters"),
+    (
+        "    reason: we move to 8-bit weights on purpose\n",
+        "",
+        "accept.yml:2: accept: no reason",
+    ),
+    ("    author: jane\n", "", "accept.yml:2: accept: no author"),
+    ("    plan: 3f2a9c0d1e2b\n", "", "accept.yml:2: accept: no plan"),
+    ("    expires: 2027-01-31\n", "", "accept.yml:2: accept: no expires"),
+    ("suite: default\n    ", "", "accept.yml:2: accept: no suite"),
+    ("suite: default", "suite: ../x", "accept.yml:2: accept.suite"),
+    ("suite: default", "suite: 27", "accept.yml:2: accept.suite: found the number 27"),
+    ("check: score:reference.kl", "check: kl", "accept.yml:3: accept.check"),
+    ("check: score:reference.kl", "check: score", "stage:metric"),
+    ("check: score:reference.kl\n", "field: plans\n", "did you mean 'plan'"),
+    ("check: score:reference.kl\n    ", "", "accept.yml:2: accept: neither check nor field"),
+    ("    check:", "    field: plan\n    check:", "accept.yml:2: accept: both check and field"),
+    ("  - suite: default\n    check", "  - kl\n  - check", "accept.yml:2: accept: found the"),
+    ("accept:\n  - suite: default\n  ", "accept:\n  ", "accept.yml:1: accept: found a table"),
+    ("accept:\n", "- accept:\n", "accept.yml:1: found a list"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REFUSED)
 def test_read__refused(old: str, new: str, said: str) -> None:
     """One error for the first mistake: the file, the line, what was found, what was expected."""
     assert old in ENTRY
@@ -146,6 +152,21 @@ def test_read__refused(old: str, new: str, said: str) -> None:
 
     assert said in message
     assert "expected: " in message
+
+
+def schema_says(text: str) -> bool:
+    """Whether the file is right by the published schema. All scalars are texts, as we read them."""
+    body = json.loads((ROOT / "schemas" / "accept.schema.json").read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(body).is_valid(yaml.load(text, yaml.BaseLoader))
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REFUSED)
+def test_schema__refuses_the_same(old: str, new: str, said: str) -> None:
+    """What an editor with the schema shows as wrong is what is refused here."""
+    is_beyond_a_schema = re.fullmatch(r"2027-\d\d-\d\d", new) or new == "suite: 27"
+
+    assert schema_says(ENTRY)
+    assert schema_says(ENTRY.replace(old, new, 1)) is bool(is_beyond_a_schema)
 
 
 def test_read__too_many() -> None:
