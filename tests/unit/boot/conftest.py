@@ -51,7 +51,8 @@ class Docker:
 
     @property
     def state(self) -> dict[str, Any]:
-        return json.loads((self.home / "state.json").read_text())
+        path = self.home / "state.json"
+        return json.loads(path.read_text()) if path.exists() else {"projects": {}, "calls": []}
 
 
 @pytest.fixture

@@ -36,7 +36,9 @@ def state():
         if path.exists():
             now = json.loads(path.read_text())
         yield now
-        path.write_text(json.dumps(now))
+        fresh = HOME / "state.new"
+        fresh.write_text(json.dumps(now))
+        fresh.replace(path)
 
 
 def fail(said, code=1):
@@ -103,7 +105,7 @@ def up(project, file):
                 "ExitCode": 0,
                 "Health": "",
                 "Publishers": ports,
-                "pid": serve(ports) if does.get("serve") else 0,
+                "pid": serve(ports) if does.get("serve") and ports else 0,
             }
         )
     with state() as now:
