@@ -65,6 +65,7 @@ class Host:
         for folder in (self.action, self.cache, self.temp):
             folder.mkdir()
         self.lock(LOCK)
+        self.sleep_s = 0.0  # what a wait of a fifth of a second takes here
         self.output = path / "output"
         self.environ = {
             "PATH": str(path / "no programs"),  # this machine's uv is none of the tests'
@@ -79,7 +80,9 @@ class Host:
     def setup(self, run: _installer.Run, now: float | None = None) -> tuple[int, str]:
         stream = io.StringIO()
         clock = time.time if now is None else lambda: now
-        world = World(run, lambda text: print(text, file=stream), lambda s: time.sleep(0), clock)
+        world = World(
+            run, lambda text: print(text, file=stream), lambda s: time.sleep(self.sleep_s), clock
+        )
         status = setup(self.environ, stream, action=self.action, world=world)
         return status, stream.getvalue()
 
@@ -241,6 +244,7 @@ def test_setup__what_a_killed_job_left(host: Host) -> None:
 
 def test_setup__two_jobs_at_once(host: Host) -> None:
     """Two jobs on one host make the environment once; the second waits and says so."""
+    host.sleep_s = 0.02
     installer = Installer(takes_s=0.2)
     ended: list[tuple[int, str]] = []
     threads = [

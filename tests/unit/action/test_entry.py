@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -179,6 +181,26 @@ def test_entry__misused(
 
     assert (done.returncode, done.stderr) == (status, "")
     assert done.stdout.startswith("::error title=inferquality::")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_setup__cancelled(hostile: Path, tmp_path: Path, number: int, status: int) -> None:
+    """A cancelled job ends the step at once, in the exit status that says so."""
+    home = tmp_path / "inferquality" / "env"
+    home.mkdir(parents=True)
+    key = key_of((bootstrap.ACTION / "requirements.lock").read_bytes())
+    with (home / f"{key}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        step = subprocess.Popen(
+            [sys.executable, "-IB", str(ENTRY.parent), "setup"],
+            cwd=hostile, env={"RUNNER_TEMP": str(tmp_path)}, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert step.stdout is not None
+        with step.stdout as said:
+            assert "waiting" in said.readline()
+            step.send_signal(number)
+            assert step.wait(timeout=30) == status
+            assert said.read() == ""
 
 
 def test_setup__is_warm_in_a_fifth_of_a_second(tmp_path: Path) -> None:
