@@ -147,12 +147,13 @@ def merge_base(workspace: Path, a: str, b: str, run: Run | None = None) -> str |
     A shallow clone tells nothing: what it lacks may hold a later one.
     """
     run = run or _runner(workspace)
-    pair = [_checked(a), _checked(b)]
+    if not (_SHA.match(a) and _SHA.match(b)):
+        return None  # an event that names no commits
     try:
         shallow = run(["rev-parse", "--is-shallow-repository"], b"")
         if shallow.code != 0 or shallow.out.strip() != b"false":
             return None
-        done = run(["merge-base", *pair], b"")
+        done = run(["merge-base", a, b], b"")
     except GithubError:
         return None
     found = done.out.decode("ascii", "replace").strip()

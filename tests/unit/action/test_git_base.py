@@ -300,6 +300,7 @@ def test_merge_base__unknown(repo: Path, commit: Commit, tmp_path: Path) -> None
 
     assert merge_base(repo, one, two) is None
     assert merge_base(repo, one, "1" * 40) is None
+    assert merge_base(repo, "", "--help") is None
     assert merge_base(tmp_path, one, two) is None
 
 
