@@ -79,6 +79,9 @@ class Contract:
         self._raw: dict[str, Any] = json.loads(gzip.decompress(SPEC.read_bytes()))
         spec = {k: _as_draft4(v) for k, v in self._raw.items() if k != "components"}
         kinds = self._raw["components"]
+        # Lists of pull requests have null here where a fork was deleted.
+        head = kinds["schemas"]["pull-request-simple"]["properties"]["head"]["properties"]
+        head["repo"] = {"nullable": True, "allOf": [head["repo"]]}
         spec["components"] = {k: v if k == "examples" else _as_draft4(v) for k, v in kinds.items()}
         self._spec = spec
         self._registry = Registry().with_resource(_HOME, DRAFT4.create_resource(spec))
