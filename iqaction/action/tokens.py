@@ -1,14 +1,10 @@
-"""The token, for the two steps that hold it: a conversation with GitHub, and where results go."""
+"""The token, for the two steps that hold it: a conversation with GitHub."""
 
 from __future__ import annotations
 
 from iqaction.action.job import Job
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github.client import Client
-from iqaction.github.publication import Mark, Target
-from iqaction.report import Run
-from iqaction.surfaces import check_run
-from iqaction.verdict import Verdict
 
 VARIABLE = "IQ_TOKEN"
 
@@ -32,26 +28,3 @@ def client(job: Job) -> tuple[Client | None, str]:
     except (ConfigError, GithubError) as exc:
         return None, exc.happened
     return made, ""
-
-
-def target(
-    suite: str,
-    run: Run,
-    *,
-    numbers: tuple[int, ...] = (),
-    gate: Verdict = Verdict.UNPROVEN,
-    warn: bool = False,
-    check: int = 0,
-) -> Target:
-    """Where a suite's result of this run goes."""
-    return Target(
-        run.repository,
-        run.head_sha,
-        check_run.name(suite),
-        Mark(int(run.run_id or 0), run.attempt, run.head_sha, run.started_at),
-        numbers,
-        run.url,
-        gate,
-        warn,
-        check,
-    )

@@ -7,7 +7,7 @@ import argparse
 from iqaction.commands import _folders
 from iqaction.commands._console import Console
 
-ORDER = 6
+ORDER = 7
 SUMMARY = "show a prompt, a divergence or the failures in full"
 DESCRIPTION = """\
 Without a flag: which prompts are faulty and where texts part, the gravest first. --prompt shows

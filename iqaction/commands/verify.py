@@ -10,7 +10,7 @@ from iqaction.commands._console import Console
 from iqaction.errors import ConfigError
 from iqaction.verdict import EXIT_CODE, Verdict
 
-ORDER = 5
+ORDER = 6
 SUMMARY = "check that an evidence folder is whole and unaltered"
 DESCRIPTION = """\
 Finds every edited, missing and foreign file, checks every schema, judges the evidence again and

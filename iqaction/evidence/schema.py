@@ -17,6 +17,7 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, quick
 
 NAMES = (
+    "accept",
     "baseline",
     "circumstances",
     "effects",

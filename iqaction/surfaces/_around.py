@@ -83,11 +83,10 @@ def differences(report: Report, limits: Limits) -> str:
 
 
 def _difference(d: Difference, limits: Limits) -> str:
-    accepted = f". {sentence(d.accepted[:1].upper() + d.accepted[1:], limits)}"
     said = f"{sentence(d.field, limits, most=_facts.NAME)}: {code(head(d.path, 300))}"
-    return join(
-        f"{said}{accepted if d.accepted else ''}", block(d.detail, limits, info=_info(d.detail))
-    )
+    if d.accepted:
+        said += f". {sentence(_facts.granted(d.accepted), limits)}"
+    return join(said, block(d.detail, limits, info=_info(d.detail)))
 
 
 def _info(detail: str) -> str:

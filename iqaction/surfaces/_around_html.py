@@ -76,7 +76,7 @@ def differences(report: Report, limits: Limits) -> str:
         return ""
     shown = [
         f"{prose_html(d.field, _facts.NAME)}: <code>{html(head(d.path, 300))}</code>"
-        + (f". {prose_html(d.accepted[:1].upper() + d.accepted[1:])}" if d.accepted else "")
+        + (f". {prose_html(_facts.granted(d.accepted), limits.prose)}" if d.accepted else "")
         + _block(d.detail, limits)
         for d in report.differences[: limits.names]
     ]

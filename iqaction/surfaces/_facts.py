@@ -119,8 +119,12 @@ def why(line: Line) -> str:
 
 def why_accepted(line: Line) -> list[str]:
     """The reason; then by whom, why and until when it was accepted, where it was."""
-    said = line.accepted
-    return [_closed(why(line)), f"{said[:1].upper()}{said[1:]}"] if said else [why(line)]
+    return [_closed(why(line)), granted(line.accepted)] if line.accepted else [why(line)]
+
+
+def granted(accepted: str) -> str:
+    """An acceptance as a sentence of its own."""
+    return accepted[:1].upper() + head(accepted[1:], 4000)
 
 
 def notes(line: Line) -> list[str]:

@@ -45,15 +45,12 @@ def compared(report: Report, most: int) -> list[str]:
 def _holds(line: ChangedLine, value: str) -> bool:
     """True where the line's text says ``value``, as "--a=b", "--a b" or within a list."""
     wanted = _SEPARATORS.sub(" ", head(value, _facts.NAME)).strip()
-    text = _SEPARATORS.sub(" ", head(line.text, 2000))
-    at = text.find(wanted) if len(wanted) >= _SHORTEST else -1
-    while at >= 0:
-        end = at + len(wanted)
-        # "v0.2" is not said by "v0.27", nor "q4" by "seq4".
-        if not text[at - 1 : at].isalnum() and not text[end : end + 1].isalnum():
-            return True
-        at = text.find(wanted, at + 1)
-    return False
+    if len(wanted) < _SHORTEST:
+        return False
+    tag = "[vV]?" if wanted[0].isdigit() else ""  # an engine's 0.27.1 is an image's v0.27.1
+    # "v0.2" is not said by "v0.27", nor "q4" by "seq4".
+    word = rf"(?<![^\W_]){tag}{re.escape(wanted)}(?![^\W_])"
+    return re.search(word, _SEPARATORS.sub(" ", head(line.text, 2000))) is not None
 
 
 def _other(lines: list[ChangedLine], most: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iqaction.action import again, deciding, reports, tokens
+from iqaction.action import again, deciding, reports, targets, tokens
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
 from iqaction.action.settings import NONE, PUBLISH, RUN, Settings
 from iqaction.action.work import MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
@@ -105,7 +105,7 @@ def _begun(job: Job, settings: Settings, client: Client | None, decision: Decisi
         return 0
     try:
         run = decision.circumstances.run
-        return checks.begin(client, tokens.target(settings.suite, run)).check_id
+        return checks.begin(client, targets.of(settings.suite, run)).check_id
     except GithubError as exc:
         job.log.notice(f"no check run in progress: {exc.happened}")
         return 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iqaction import surfaces
-from iqaction.action import reports, tokens
+from iqaction.action import reports, targets, tokens
 from iqaction.action.job import Job
 from iqaction.action.settings import PUBLISH, Settings
 from iqaction.action.work import SKIP, Decision
@@ -61,7 +61,7 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
         numbers = pulls.find_pull_requests(
             client, event.repository, event.finished.head_sha, event.finished.head_repository
         )
-    target = tokens.target(
+    target = targets.of(
         suite,
         run,
         numbers=numbers,
