@@ -19,10 +19,11 @@ report.json by this version. A result of a newer run is not overwritten.
 
 Exits 0 where all was posted, 3 where anything was not."""
 EXAMPLES = """\
-  # the action's evidence, downloaded from the run
-  GITHUB_TOKEN=... iqaction publish evidence --pull-request 17
+  # the action's evidence, downloaded from the run; the token is in $GITHUB_TOKEN
+  iqaction publish evidence --pull-request 17
   # a run made by hand
-  GITHUB_TOKEN=... iqaction publish candidate --repository org/serve --sha $(git rev-parse HEAD)"""
+  iqaction publish candidate --repository org/serve --pull-request 17 \\
+      --sha 0123456789abcdef0123456789abcdef01234567"""
 _NOT_POSTED = 3
 _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}\Z")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")

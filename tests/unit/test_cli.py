@@ -22,7 +22,7 @@ from iqaction.commands._console import Console
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.progress import Progress
 
-COMMANDS = ("run", "observe", "judge", "render", "verify", "inspect", "demo")
+COMMANDS = ("run", "observe", "judge", "render", "publish", "verify", "inspect", "demo")
 
 
 @dataclass(frozen=True)

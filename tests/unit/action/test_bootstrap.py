@@ -152,7 +152,7 @@ def test_setup__installs_strictly(host: Host, tool: str) -> None:
         **{"GITHUB_TOKEN": "t", "IQ_INPUT_API_KEY": "t", "PYTHONPATH": "/x", "PYTHONHOME": "/x"},
         **{"PIP_TARGET": "/x", "PIP_USER": "1", "UV_PROJECT": "/x", "VIRTUAL_ENV": "/x"},
         **{"PIP_INDEX_URL": "https://mirror/", "UV_DEFAULT_INDEX": "https://mirror/"},
-        **{"https_proxy": "http://proxy", "SSL_CERT_FILE": "/cert", "HOME": "/home/me"},
+        **{"https_proxy": "http://proxy", "SSL_CERT_FILE": "/cert", "HOME": "/somewhere/me"},
     }
     if tool == "uv":
         host.environ["PATH"] = uv(host.action.parent / "bin")

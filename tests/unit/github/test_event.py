@@ -20,7 +20,7 @@ ENVIRON = {
     "GITHUB_RUN_ATTEMPT": "2",
     "GITHUB_JOB": "quality",
     "GITHUB_WORKFLOW_REF": "acme/serve/.github/workflows/quality.yml@refs/pull/7/merge",
-    "GITHUB_WORKSPACE": "/home/runner/work dir/serve",
+    "GITHUB_WORKSPACE": "/srv/runner/work dir/serve",
     "GITHUB_ACTOR": "alice",
     "RUNNER_ENVIRONMENT": "github-hosted",
 }
@@ -47,7 +47,7 @@ def test_read_event__pull_request() -> None:
     assert (event.is_dependabot, event.is_self_hosted) == (False, False)
     assert (event.run_id, event.attempt, event.job) == ("77", 2, "quality")
     assert event.workflow_path == ".github/workflows/quality.yml"
-    assert event.workspace == "/home/runner/work dir/serve"
+    assert event.workspace == "/srv/runner/work dir/serve"
     assert event.run_url == "https://github.com/acme/serve/actions/runs/77"
     assert event.graphql_url == "https://api.github.com/graphql"
 
