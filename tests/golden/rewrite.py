@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-from report_factory import CASES  # noqa: E402 - found beside this folder
+from report_factory import GOLDENS  # noqa: E402 - found beside this folder
 
 from iqaction.report import Report  # noqa: E402
 from iqaction.surfaces import render_all  # noqa: E402
@@ -36,7 +36,7 @@ def files(report: Report) -> dict[str, str]:
 
 
 def main() -> None:
-    for case, make in CASES.items():
+    for case, make in GOLDENS.items():
         folder = HERE / case
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

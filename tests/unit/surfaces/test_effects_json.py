@@ -7,21 +7,21 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from report_factory import CASES
+from report_factory import GOLDENS
 
 from iqaction.errors import EvidenceError
 from iqaction.surfaces import _effects_json, render_all
-from iqaction.surfaces._base import Annotate, Effect, SetOutput
+from iqaction.surfaces._base import Annotate, Effect, SetOutput, UpsertComment
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "schemas/effects.schema.json").read_text())
 ONE = {"$schema": _effects_json.SCHEMA, "effects": [{"kind": "set_output", "name": "a"}]}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", GOLDENS)
 def test_effects__there_and_back(case: str) -> None:
     """All effects of a report survive the file, in order, in the bytes that the schema asks for."""
     effects: tuple[Effect, ...] = (
-        *render_all(CASES[case]()),
+        *render_all(GOLDENS[case]()),
         Annotate("compose.yml", 31, "warning", "engine changed"),
     )
     data = _effects_json.to_bytes(effects)
@@ -75,3 +75,25 @@ def test_from_bytes__refuses_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(EvidenceError, match="larger than 10 bytes"):
         _effects_json.from_bytes(b" " * 11)
+
+
+def test_effects__only_if_present() -> None:
+    """A comment that may only replace one stays so; files of before have none."""
+    effects = (UpsertComment("a", "b", only_if_present=True), UpsertComment("a", "b"))
+    data = _effects_json.to_bytes(effects)
+    jsonschema.validate(json.loads(data), SCHEMA)
+    before = json.loads(data)
+    del before["effects"][0]["only_if_present"]
+
+    assert _effects_json.from_bytes(data) == effects
+    assert _effects_json.from_bytes(json.dumps(before).encode()) == (effects[1],) * 2
+
+
+@pytest.mark.parametrize("odd", ["true", 1, None, []])
+def test_effects__only_if_present_is_a_bool(odd: object) -> None:
+    """Anything else is refused: "false" must not read as yes."""
+    item = {"kind": "upsert_comment", "marker": "a", "body": "b", "only_if_present": odd}
+    body = {"$schema": _effects_json.SCHEMA, "effects": [item]}
+
+    with pytest.raises(EvidenceError, match="only_if_present is no bool"):
+        _effects_json.from_bytes(json.dumps(body).encode())

@@ -14,6 +14,7 @@ from markup import of_html, of_markdown
 from iqaction.surfaces._escape import (
     NOTHING,
     code,
+    excerpt,
     fence,
     head,
     hex_or_nothing,
@@ -226,3 +227,12 @@ def test_hex_or_nothing() -> None:
     """Only a hash passes for a hash."""
     assert hex_or_nothing("4f1c2aa") == "4f1c2aa"
     assert [hex_or_nothing(x) for x in ("", "4f1c2aa\n", "4F1C2AA`x`")] == ["", "", ""]
+
+
+def test_excerpt__both_ends() -> None:
+    """A long text keeps its beginning and its end, in whole lines where it has any."""
+    lines = "".join(f"line {i}\n" for i in range(100))
+
+    assert excerpt("short", 5) == "short"
+    assert excerpt(lines, 30) == "line 0\nline 1\n… 769 characters left out …\nline 99\n"
+    assert excerpt("x" * 100, 10) == "xxxxx\n… 90 characters left out …\nxxxxx"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from report_factory import divergence, report, stage
 
-from iqaction.report import Change, Engine, UnitFault
+from iqaction.report import Change, Coverage, Engine, UnitFault
 from iqaction.surfaces import _facts
 from iqaction.verdict import Verdict
 
@@ -177,3 +177,32 @@ def test_commands__root_only_where_known() -> None:
     assert _facts.commands(open_).startswith("iqaction verify DIR\n")
     assert ("evidence root", "d" * 64) in _facts.identities(sealed)
     assert "evidence root" not in dict(_facts.identities(open_))
+
+
+def test_named__with_its_leg() -> None:
+    """A stage of a matrix is named with its leg, also where its title is the only one."""
+    of = report("x", stage("s", OK, leg="a"), stage("t", leg="b"))
+
+    assert [x.title for x in _facts.lines(of)] == ["a: s: KL", "b: t"]
+    assert _facts.has_legs(of)
+    assert not _facts.has_legs(report("x", stage("s", OK)))
+
+
+def test_notes__beside_the_verdict() -> None:
+    """Accepted, not required, or both."""
+    (line,) = _facts.lines(report("x", stage("s", "FAIL|a|A||||why", required=False)))
+    accepted = replace(line, check=replace(line.check, accepted="accepted by jane: wanted"))
+
+    assert _facts.notes(line) == ["not required"]
+    assert _facts.notes(accepted) == ["accepted", "not required"]
+    assert _facts.why_accepted(accepted) == ["why.", "Accepted by jane: wanted"]
+
+
+def test_nothing_observed__not_where_anything_was() -> None:
+    """One observed prompt or one figure, and the tables are shown."""
+    none = stage("s", coverage=Coverage(64, 0))
+    seen = stage("s", coverage=Coverage(64, 1))
+
+    assert _facts.nothing_observed(report("x", none))
+    assert not _facts.nothing_observed(report("x", none, seen))
+    assert not _facts.nothing_observed(report("x", none, verdict=Verdict.UNPROVEN))

@@ -9,16 +9,28 @@ from dataclasses import replace
 
 import pytest
 from markup import of_html
-from report_factory import CASES, failed_by_score, passed, report, stage
+from report_factory import (
+    ACCEPTED,
+    GOLDENS,
+    accepted,
+    changed_judge,
+    failed_by_score,
+    matrix,
+    not_run,
+    passed,
+    report,
+    republished,
+    stage,
+)
 
 from iqaction import surfaces
-from iqaction.report import Report, Table
+from iqaction.report import NO_RUN, Difference, Report, Table
 from iqaction.surfaces import comment
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, SetOutput, UpsertComment, WriteFile
 from iqaction.surfaces._state import State, read_state
 from iqaction.verdict import Verdict
 
-ALL = pytest.mark.parametrize("case", CASES)
+ALL = pytest.mark.parametrize("case", GOLDENS)
 
 
 def comment_of(of: Report) -> str:
@@ -54,13 +66,13 @@ def test_render_all__files() -> None:
 @ALL
 def test_render_all__is_deterministic(case: str) -> None:
     """The same report gives the same effects."""
-    assert surfaces.render_all(CASES[case]()) == surfaces.render_all(CASES[case]())
+    assert surfaces.render_all(GOLDENS[case]()) == surfaces.render_all(GOLDENS[case]())
 
 
 @ALL
 def test_check_run__green_for_pass_and_accepted_alone(case: str) -> None:
     """UNPROVEN and NOT RUN are failures: a neutral check would pass a required one."""
-    of = CASES[case]()
+    of = GOLDENS[case]()
     check = check_of(of)
     green = case in ("pass", "accepted", "republished")
     word = "FAIL, accepted" if case == "accepted" else of.verdict.value
@@ -74,7 +86,7 @@ def test_check_run__green_for_pass_and_accepted_alone(case: str) -> None:
 @ALL
 def test_comment__verdict_first(case: str) -> None:
     """Marker, then verdict, suite and headline; the state is the last line and reads back."""
-    of = CASES[case]()
+    of = GOLDENS[case]()
     lines = comment_of(of).splitlines()
     state = json.loads(lines[-1].removeprefix("<!-- ").removesuffix(" -->"))
     word = "FAIL, ACCEPTED" if case == "accepted" else of.verdict.value
@@ -104,7 +116,7 @@ def test_comment__verdict_first(case: str) -> None:
 @ALL
 def test_comment__names_every_open_check(case: str) -> None:
     """Each check that is no PASS has its reason in words; a PASS has no such list."""
-    of = CASES[case]()
+    of = GOLDENS[case]()
     text = comment_of(of)
     open_ = [c for s in of.stages for c in s.checks if c.verdict is not Verdict.PASS]
 
@@ -211,7 +223,7 @@ def test_summary__holds_the_tables() -> None:
 @ALL
 def test_html__no_network_no_script(case: str) -> None:
     """The page needs nothing from outside and forbids it as well."""
-    page = page_of(CASES[case]())
+    page = page_of(GOLDENS[case]())
     seen = of_html(page)
 
     assert (
@@ -230,7 +242,7 @@ def test_html__no_network_no_script(case: str) -> None:
 @ALL
 def test_html__accessible(case: str) -> None:
     """Language, title, headings without a gap, heads on tables, names on pictures."""
-    page = page_of(CASES[case]())
+    page = page_of(GOLDENS[case]())
     seen = of_html(page)
     levels = [int(t[1]) for t, _ in seen.tags if re.fullmatch("h[1-6]", t)]
 
@@ -265,3 +277,151 @@ def test_html__what_is_cut_is_counted() -> None:
     assert "11 more tables: report.json" in page
     assert "columnless" not in page
     assert "**columnless**" in comment_of(report("x", stage("s", many, tables=tables)))
+
+
+# --- what the action knows ------------------------------------------------------------------
+
+
+def summary_of(of: Report) -> str:
+    return next(e.markdown for e in surfaces.load("summary")(of) if isinstance(e, AppendSummary))
+
+
+def test_surfaces__accepted_beside_its_true_verdict() -> None:
+    """An accepted check keeps its word, and who accepted it, why and until when is told."""
+    of = accepted()
+
+    for text in (comment_of(of), summary_of(of), check_of(of).summary):
+        assert "| **FAIL** (accepted) |" in text
+        assert "**Accepted: the job is not held to it**\n- **reference leg: KL" in text
+        assert "Accepted by jane until 2027-01-31: we move to 8-bit weights on purpose" in text
+        assert "Why it is not a PASS" not in text
+    assert "FAIL, ACCEPTED" in page_of(of)
+    assert "(accepted)" in page_of(of)
+    assert "Accepted by jane until 2027-01-31: we move to 8-bit weights" in page_of(of)
+
+
+def test_surfaces__accepted_hides_no_other() -> None:
+    """A FAIL with one accepted check says FAIL; what is open stands before what is accepted."""
+    score = stage("score", "FAIL|a|first||||bad\nUNPROVEN|b|second||||open\nFAIL|c|third||||bad")
+    checks = (replace(score.checks[0], accepted=ACCEPTED), *score.checks[1:])
+    of = report("x", replace(score, checks=checks))
+    text = comment_of(of)
+
+    assert "### FAIL  inferquality" in text
+    assert check_of(of).conclusion == "failure"
+    assert (
+        text.index("- **third**, FAIL")
+        < text.index("- **second**, UNPROVEN")
+        < text.index("**Accepted: the job is not held to it**")
+        < text.index("- **first**, FAIL")
+    )
+
+
+def test_surfaces__differences_with_their_diff() -> None:
+    """What the pull request changes about its judge stands above the checks, with its diff."""
+    of = changed_judge()
+
+    for text in (comment_of(of), summary_of(of), check_of(of).summary):
+        at = text.index("**This pull request changes what it is judged by**")
+        assert at < text.index("| check |")
+        assert "plan: `.inferquality/plan.yml`\n\n```diff\n--- a/" in text
+        assert "prompts: `prompts/dev.jsonl`. Accepted by jane until 2027-01-31" in text
+        assert "```text\ntoo long to be shown (1,200 lines differ)\n```" in text
+    assert "This pull request changes what it is judged by" in page_of(of)
+    assert "+  - score: {margins: {kl: 0.2}}" in page_of(of)
+
+
+def test_surfaces__long_diffs_keep_both_ends() -> None:
+    """A diff that is too long loses its middle and says how much."""
+    diff = "@@ -1 +1 @@\n" + "".join(f"+line {i}\n" for i in range(100_000)) + "+the end"
+    of = replace(passed(), differences=(Difference("plan", "p", diff),))
+
+    for text in (comment_of(of), summary_of(of), check_of(of).summary, page_of(of)):
+        assert "+line 1\n" in text
+        assert "characters left out …" in text
+        assert "+the end" in text
+
+
+def test_surfaces__run_line() -> None:
+    """Run and evidence are links, a second attempt and another run's figures are told."""
+    url = "https://github.example/org/repo/actions/runs"
+    line = (
+        f"[run]({url}/17) · attempt 2 · [evidence]({url}/17/artifacts/301) · "
+        f"measured in [run 15]({url}/15); this run measured nothing anew"
+    )
+    of = republished()
+    elsewhere = replace(of, run=replace(of.run, republished="https://evil.example/x"))
+
+    for text in (comment_of(of), summary_of(of), check_of(of).summary):
+        assert f"\n{line}\n" in text
+    assert f'<a href="{url}/17/artifacts/301">evidence</a>' in page_of(of)
+    assert f'measured in <a href="{url}/15">run 15</a>' in page_of(of)
+    assert "measured in `https://evil.example/x`; this" in comment_of(elsewhere)
+    assert '<a href="https://evil' not in page_of(elsewhere)
+    assert "attempt" not in comment_of(passed()).split("<!-- {")[0]
+
+
+def test_surfaces__run_line_without_an_artifact() -> None:
+    """Where nothing was uploaded the folder is named; at a desk there is no run to speak of."""
+    desk = replace(passed(), run=NO_RUN)
+
+    assert f"[run]({passed().run.url}) · evidence: folder `evidence` of this run" in comment_of(
+        passed()
+    )
+    assert "of this run" not in comment_of(desk) + page_of(desk) + summary_of(desk)
+
+
+def test_surfaces__not_run_in_full() -> None:
+    """What did not run shows no empty table, and its problem with the log's last lines."""
+    log = "it did not answer in 600 s\n  expected: an answer\n  | ``` <b>@you\n  | out of memory"
+    of = replace(not_run(), problems=(log, "and this"))
+
+    for text in (comment_of(of), summary_of(of)):
+        assert "| check |" not in text
+        assert "| stage |" not in text
+        assert "**Why nothing was judged**\n- it did not answer in 600 s\n\n````text\n" in text
+        assert "  | ``` <b>@you\n  | out of memory\n````\n\n- and this" in text
+    assert "<table" not in page_of(of)
+    assert "<pre>  expected: an answer\n  | ``` &lt;b&gt;@you\n  | out of memory</pre>" in page_of(
+        of
+    )
+
+
+def test_surfaces__legs_by_name() -> None:
+    """Where several legs are shown as one, each stage is named with its leg everywhere."""
+    of = matrix()
+    text = comment_of(of)
+
+    assert "| rtx3090: score: reference leg: KL (≥) |" in text
+    assert "**h200 fp8: score**, NOT RUN" in text
+    assert "**Where the texts part** in rtx3090: score (" in text
+    assert "`rtx3090: code-017` (timeout)" in text
+    assert "| rtx3090: score | 64 | 64 |" in text
+    assert "| h200 fp8: score | 64 | 0 |" in text
+    for name in ("rtx3090: score", "h200 fp8: score"):
+        assert name in page_of(of)
+        assert name in summary_of(of)
+
+
+def test_surfaces__faults_of_two_legs_are_two() -> None:
+    """The same prompt in two legs is named twice."""
+    (fine, _) = matrix().stages
+    of = report("x", fine, replace(fine, leg="other"))
+
+    assert "(2): `rtx3090: code-017` (timeout); `other: code-017` (timeout)" in comment_of(of)
+
+
+def test_surfaces__machine_and_settings() -> None:
+    """The fold names the machine and the hash that an acceptance names."""
+    for text in (comment_of(failed_by_score()), summary_of(failed_by_score())):
+        assert f"- plan settings `{'e' * 64}`" in text
+        assert "- gpu 0 `NVIDIA GeForce RTX 3090, driver 560.35, 24576 MiB`" in text
+        assert "- image `vllm/vllm-openai@sha256:ff" in text
+    assert "On which machine" in page_of(failed_by_score())
+
+
+def test_surfaces__many_facts_are_counted() -> None:
+    """More facts of a machine than are shown are counted."""
+    of = replace(passed(), machine={f"gpu {i}": "x" for i in range(40)})
+
+    assert "- 32 more facts of the machine" in comment_of(of)
