@@ -45,7 +45,7 @@ def artifact_name(settings: Settings | None, decision: Decision) -> str:
         return f"inferquality-refused-{attempt}-{uuid.uuid4().hex[:8]}"
     part = f"-{settings.shard}-of-{settings.shards}" if settings.is_leg else ""
     part = "-report" if settings.mode == REPORT else part
-    return f"inferquality-{settings.suite}{part}-{attempt}"
+    return f"inferquality-{decision.suite}{part}-{attempt}"
 
 
 def found(
@@ -57,7 +57,7 @@ def found(
     if not key:
         return decision
     decision = replace(decision, key=key)
-    for place, folder in _candidates(job, settings, event, client, key):
+    for place, folder in _candidates(job, event, client, decision):
         measured = _same(folder, key)
         if measured is None:
             continue
@@ -97,13 +97,13 @@ def _prune(folder: Path) -> None:
 
 
 def _candidates(
-    job: Job, settings: Settings, event: Event, client: Client | None, key: str
+    job: Job, event: Event, client: Client | None, decision: Decision
 ) -> Iterator[tuple[str, Path]]:
-    yield "an earlier run on this runner", places.judged(job.environ) / key
+    yield "an earlier run on this runner", places.judged(job.environ) / decision.key
     if client is None or event.attempt < 2:
         return
     with contextlib.suppress(GithubError):
-        prefix = f"inferquality-{settings.suite}-"
+        prefix = f"inferquality-{decision.suite}-"
         every = artifacts.of_run(client, event.repository, event.run_id)
         mine = [a for a in every if a.name.startswith(prefix) and a.same_repository]
         for artifact in reversed(mine[-4:]):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from iqaction import sources
 from iqaction.action import git_base, globs, protected
 from iqaction.action.job import Job
 from iqaction.action.protected import Protected, Wanted
@@ -89,6 +90,16 @@ def _own(settings: Settings, event: Event) -> list[str]:
 
 def _is_at(path: str, place: str) -> bool:
     return path == place or path.startswith(f"{place}/")
+
+
+def suite(settings: Settings, plan: Path | None) -> str:
+    """What this comparison is called: as the input says, else as the plan does."""
+    if settings.suite or settings.stages:
+        return settings.suite or "default"
+    try:
+        return sources.plan_file(plan).suite
+    except ConfigError:
+        return "default"  # whoever reads the plan to use it says what is wrong with it
 
 
 def changed_lines(settings: Settings, found: Changes) -> tuple[ChangedLine, ...]:

@@ -76,7 +76,7 @@ def judged(job: Job, settings: Settings, decision: Decision) -> Outcome:
         place = folder / "legs" / suite
         made[suite] = _report_of(legs, place, around)
         complete &= made[suite].verdict is not Verdict.NOT_RUN
-    report = combined(made, missing, around.run, settings.suite)
+    report = combined(made, missing, around.run, decision.suite)
     reports.write(folder, report)
     return Outcome(report, folder, "", complete, "; ".join(report.problems))
 

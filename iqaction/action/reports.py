@@ -8,6 +8,7 @@ and what the gate reads; where evidence was begun, it is that evidence's report.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from typing import Protocol
 from iqaction import __version__, session
 from iqaction.action.work import Decision, Ending, Work
 from iqaction.errors import EvidenceError, IqError
-from iqaction.evidence import report_json
+from iqaction.evidence import manifest, report_json
 from iqaction.evidence.reading import PLAN
 from iqaction.evidence.store import Folder
 from iqaction.github.event import Event
@@ -23,6 +24,7 @@ from iqaction.report import NO_RUN, Report, Run
 from iqaction.verdict import Verdict
 
 MAX_REPORT = 256 * 1024 * 1024
+_MAX_MANIFEST = 64 * 1024 * 1024
 
 
 class Works(Protocol):
@@ -51,7 +53,16 @@ def stored(folder: Path) -> Report:
         ) from exc
     if len(data) > MAX_REPORT:
         raise EvidenceError(f"{report_json.NAME} is larger than {MAX_REPORT} bytes")
-    return report_json.from_bytes(data)
+    return replace(report_json.from_bytes(data), evidence_root=_root(folder))
+
+
+def _root(folder: Path) -> str:
+    """The sha256 of the sealed folder's manifest, "" where nothing is sealed."""
+    try:
+        with (folder / manifest.NAME).open("rb") as file:
+            return hashlib.sha256(file.read(_MAX_MANIFEST)).hexdigest()
+    except OSError:
+        return ""
 
 
 def leave(job: Works, ending: Ending) -> None:
@@ -76,14 +87,12 @@ def conclude(work: Work, problem: str) -> None:
                 evidence.keep_circumstances(replace(around, problem=problem))
         session.judge(folder)
         return
-    write(folder, report(work, decision, problem))
+    write(folder, report(decision, problem))
 
 
-def report(work: Work, decision: Decision | None, problem: str) -> Report:
+def report(decision: Decision | None, problem: str) -> Report:
     """A NOT RUN that says why."""
-    suite = "default"
-    with contextlib.suppress(IqError):
-        suite = work.inputs().get("suite", "").strip() or suite
+    suite = decision.suite if decision else "default"
     return Report(
         Verdict.NOT_RUN,
         (),

@@ -18,7 +18,6 @@ from iqaction.spelling import nearest
 RUN, REPORT, PUBLISH = MODES = ("run", "report", "publish")
 NONE, COMMAND, COMPOSE = BOOTS = ("none", "command", "compose")
 FAIL, WARN = ("fail", "warn")
-DEFAULT_SUITE = "default"
 MAX_TIMEOUT_S = 24 * 3600.0
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -36,6 +35,8 @@ class Settings:
     ----------
     stages, plan
         The plan's ``stages`` as YAML, or a plan file's path; both empty: the built-in plan.
+    suite
+        "" for the plan's own.
     compose_env
         For the compose file's variables; may hold keys.
     shard, shards
@@ -60,7 +61,7 @@ class Settings:
     compose_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     ready_timeout_s: float = 1200.0
     paths: tuple[str, ...] = ()
-    suite: str = DEFAULT_SUITE
+    suite: str = ""
     warn_unproven: bool = False
     allow_forks: bool = False
     api_key_env: str = ""
@@ -105,7 +106,7 @@ def read(inputs: Mapping[str, str]) -> Settings:
         compose_env=_variables(inputs.get("compose_env", "")),
         ready_timeout_s=_duration(get("ready_timeout") or "20m"),
         paths=globs.parse(inputs.get("paths", "")),
-        suite=_matching(get("suite") or DEFAULT_SUITE, "suite", _SUITE, "a name, as qwen27b-dual"),
+        suite=_matching(get("suite"), "suite", _SUITE, "a name, as qwen27b-dual"),
         warn_unproven=get.choice("on_unproven", (FAIL, WARN)) == WARN,
         allow_forks=get.flag("allow_forks", default=False),
         api_key_env=_matching(

@@ -53,6 +53,7 @@ class Decision:
     judged: str = ""
     key: str = ""
     check: int = 0
+    suite: str = "default"
     circumstances: Circumstances = NONE
 
 

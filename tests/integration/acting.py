@@ -199,3 +199,57 @@ class Acting:
             timeout=_TIMEOUT_S,
             check=False,
         )
+
+
+@dataclass
+class Scene:
+    """A pull request against a repository that has a reference, and the engine that it serves.
+
+    ``base`` is the main branch's commit, ``head`` the pull request's.
+    """
+
+    acting: Acting
+    base: str
+    head: str = ""
+
+    def change(self, files: Mapping[str, str | bytes]) -> str:
+        """The pull request's commit; what it changes is what GitHub lists."""
+        self.head = self.acting.commit(files)
+        state = self.acting.github.state
+        state.pulls = {7: {"head_sha": self.head, "base_sha": self.base}}
+        state.files = {
+            7: [
+                {"filename": n, "patch": _patch(c)} for n, c in files.items() if isinstance(c, str)
+            ]
+        }
+        return self.head
+
+    def payload(self, **head: Any) -> dict[str, Any]:
+        made = pull_request()
+        made["pull_request"]["head"] |= {"sha": self.head, **head}
+        made["pull_request"]["base"]["sha"] = self.base
+        return made
+
+    def run(self, *jobs: dict[str, Any], **more: Any) -> Done:
+        more.setdefault("payload", self.payload())
+        return self.acting.run(*jobs, **more)
+
+
+def _patch(text: str) -> str:
+    lines = text.splitlines()
+    return f"@@ -0,0 +1,{len(lines)} @@\n" + "\n".join(f"+{x}" for x in lines)
+
+
+def scene(acting: Acting, home: Path, plan: str) -> Scene:
+    """A repository with the reference that lies in ``home`` (see ``captured``), committed."""
+    kept: dict[str, str | bytes] = {
+        ".inferquality/plan.yml": plan,
+        ".inferquality/prompts.jsonl": (home / "prompts.jsonl").read_bytes(),
+        "compose.yml": "services: {}\n",
+    }
+    reference = home / "reference"
+    for path in sorted(p for p in reference.rglob("*") if p.is_file() and p.name != ".lock"):
+        kept[f".inferquality/baseline/{path.relative_to(reference)}"] = path.read_bytes()
+    made = Scene(acting, acting.commit(kept))
+    made.change({"compose.yml": "services: {}\n# --kv-cache-dtype fp8\n"})
+    return made

@@ -87,7 +87,7 @@ def _options(
         model=keys.model(settings),
         dialect=settings.dialect,
         baseline=decision.baseline,
-        suite=settings.suite,
+        suite=decision.suite,
         api_key_env=settings.api_key_env,
         reference=settings.reference_endpoint,
         reference_model=settings.reference_model,

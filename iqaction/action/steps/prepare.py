@@ -7,6 +7,7 @@ GitHub fails to tell makes anything green: what cannot be known is taken for cha
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from iqaction.action import again, deciding, reports, targets, tokens
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
@@ -17,7 +18,7 @@ from iqaction.errors import ConfigError, GithubError
 from iqaction.github import checks
 from iqaction.github.client import Client
 from iqaction.github.event import Event
-from iqaction.report import Run
+from iqaction.report import NO_RUN, Run
 
 
 def run(job: Job) -> int:
@@ -28,7 +29,8 @@ def run(job: Job) -> int:
         decision = _decided(job, settings, client)
     except ConfigError as exc:
         settings = None
-        decision = Decision(REFUSE, str(exc), CONFIGURATION)
+        around = Circumstances(_known(job))
+        decision = Decision(REFUSE, str(exc), CONFIGURATION, circumstances=around)
     if why:
         job.log.warning(f"GitHub is not asked: {why}", title="inferquality")
     job.work.keep(decision)
@@ -52,11 +54,13 @@ def _told(decision: Decision) -> str:
 def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     event = job.event()
     around = Circumstances(_run(job, event), shard=settings.shard, shards=settings.shards)
+    suite = deciding.suite(settings, _in(job, settings.plan))
     refused = deciding.refused(settings, event)
     if refused:
-        return Decision(REFUSE, refused, NOT_RUN, circumstances=around)
+        return Decision(REFUSE, refused, NOT_RUN, suite=suite, circumstances=around)
     if settings.mode == PUBLISH:
-        return Decision(MEASURE, "publishing what another run measured", circumstances=around)
+        said = "publishing what another run measured"
+        return Decision(MEASURE, said, suite=suite, circumstances=around)
     found = deciding.changes(client, event)
     if not found.known and settings.paths:
         job.log.notice(
@@ -64,7 +68,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         )
     skipped = deciding.nothing_relevant(settings, event, found)
     if skipped:
-        return Decision(SKIP, skipped, circumstances=around)
+        return Decision(SKIP, skipped, suite=suite, circumstances=around)
     files = deciding.judge_files(job, settings, event, client, found)
     for note in files.notes:
         job.log.notice(note)
@@ -78,11 +82,24 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         MEASURE,
         plan=str(files.plan or ""),
         baseline=str(files.baseline or settings.baseline),
+        suite=deciding.suite(settings, files.plan),
         circumstances=around,
     )
     if settings.mode == RUN:
         decision = again.found(job, settings, event, client, decision)
     return replace(decision, check=_begun(job, settings, client, decision))
+
+
+def _in(job: Job, plan: str) -> Path | None:
+    return job.workspace() / plan if plan else None
+
+
+def _known(job: Job) -> Run:
+    """The run as far as it is known, where there was a mistake."""
+    try:
+        return _run(job, job.event())
+    except ConfigError:
+        return NO_RUN
 
 
 def _run(job: Job, event: Event) -> Run:
@@ -105,7 +122,7 @@ def _begun(job: Job, settings: Settings, client: Client | None, decision: Decisi
         return 0
     try:
         run = decision.circumstances.run
-        return checks.begin(client, targets.of(settings.suite, run)).check_id
+        return checks.begin(client, targets.of(decision.suite, run)).check_id
     except GithubError as exc:
         job.log.notice(f"no check run in progress: {exc.happened}")
         return 0

@@ -19,7 +19,7 @@ from iqaction.action.work import SKIP, Decision
 from iqaction.errors import ConfigError, IqError
 from iqaction.github import publishing, pulls
 from iqaction.github.publishing import Published
-from iqaction.report import Report
+from iqaction.report import NO_RUN, Report
 from iqaction.surfaces import _notes
 from iqaction.surfaces._base import Annotate, AppendSummary, Effect, PutCheckRun, UpsertComment
 from iqaction.verdict import Verdict
@@ -55,7 +55,8 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
     if client is None:
         return Published(published=False, warnings=(f"nothing is posted: {why}",))
     event = job.event()
-    run = decision.circumstances.run if decision else reports.bare_run(event)
+    run = decision.circumstances.run if decision else NO_RUN
+    run = run if run.repository else reports.bare_run(event)
     numbers: tuple[int, ...] = (event.number,) if event.number else ()
     if event.finished is not None:
         numbers = pulls.find_pull_requests(
@@ -78,11 +79,11 @@ def _effects(
     ending = job.work.ending()
     if decision is not None and decision.action == SKIP and ending is None:
         run = decision.circumstances.run
-        effects = _notes.not_needed(settings.suite, run.repository, decision.reason, run)
+        effects = _notes.not_needed(decision.suite, run.repository, decision.reason, run)
         for effect in effects:
             if isinstance(effect, AppendSummary):
                 job.log.summary(effect.markdown)
-        return Verdict.PASS, effects, settings.suite
+        return Verdict.PASS, effects, decision.suite
     if ending is None:
         reports.conclude(job.work, "the run was cancelled, or a step before this one did not end")
     else:
