@@ -174,10 +174,13 @@ def _listed(client: Client, target: Target) -> list[JSON]:
 
 def _own(listed: list[JSON], target: Target, status: str = "") -> JSON:
     """The newest check run that this very run made; None where it made none."""
+    external_id = target.mark.external_id
     own = [
         c
         for c in listed
-        if text(c, "external_id") == target.mark.external_id and status in ("", text(c, "status"))
+        if external_id
+        and text(c, "external_id") == external_id
+        and status in ("", text(c, "status"))
     ]
     return max(own, key=lambda c: number(c, "id"), default=None)
 
@@ -200,7 +203,7 @@ def _sweep(client: Client, target: Target, begun: Begun) -> None:
     for check in _listed(client, target):
         mark = _mark(check)
         waiting = text(check, "status") in ("in_progress", "queued")
-        ours = number(check, "app", "id") == begun.app and number(check, "id") != begun.check_id
+        ours = number(check, "app", "id") == begun.app
         if not waiting or not ours or mark is None or swept == _MOST_SWEPT:
             continue
         if _is_over(client, target, mark):

@@ -66,7 +66,18 @@ def upsert(client: Client, target: Target, pull: int, effect: UpsertComment) -> 
                 raise
             if exc.status == _FORBIDDEN:
                 foreign.append(comment)
-    posted = _made(client, target, pull, effect.marker, bodies)
+
+    def look() -> JSON:
+        """What an earlier try made, although its answer was lost."""
+        known = {c.id for c in there}
+        for comment in _ours(client, target, pull, effect.marker):
+            ours = comment.mark == target.mark or not target.mark.run_id
+            if ours and comment.id not in known:
+                return {"html_url": comment.url}
+        return None
+
+    path = f"/repos/{target.repository}/issues/{pull}/comments"
+    posted = _taken(bodies, partial(client.post, path, doing="create the comment", look=look))
     return Posted(posted.url, (*posted.notes, *_hide(client, foreign)))
 
 
@@ -97,18 +108,6 @@ def _current(client: Client, target: Target, pull: int) -> str:
         return pulls.head_of(client, target.repository, pull)
     except GithubError:
         return ""  # then the runs' order alone decides
-
-
-def _made(client: Client, target: Target, pull: int, marker: str, bodies: Sequence[str]) -> Posted:
-    def look() -> JSON:
-        """What an earlier try made, although its answer was lost."""
-        for comment in _ours(client, target, pull, marker):
-            if comment.mark == target.mark:
-                return {"html_url": comment.url}
-        return None
-
-    path = f"/repos/{target.repository}/issues/{pull}/comments"
-    return _taken(bodies, partial(client.post, path, doing="create the comment", look=look))
 
 
 def _taken(bodies: Sequence[str], send: Callable[[JSON], JSON]) -> Posted:

@@ -27,7 +27,10 @@ _CUT = "\n\n(Cut here: GitHub takes no more. The whole is in the job's artifact.
 
 @dataclass(frozen=True)
 class Mark:
-    """Which run made a result: what the comment's last line and a check's external id tell."""
+    """Which run made a result: what the comment's last line and a check's external id tell.
+
+    ``run_id`` is 0 for what somebody measured at their desk.
+    """
 
     run_id: int
     attempt: int
@@ -36,7 +39,8 @@ class Mark:
 
     @property
     def external_id(self) -> str:
-        return f"{self.run_id}.{self.attempt}"
+        """As a check run carries it; "" where there was no run."""
+        return f"{self.run_id}.{self.attempt}" if self.run_id else ""
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,13 @@ def has_marker(body: str, marker: str) -> bool:
 
 def stamped(body: str, mark: Mark) -> str:
     """A comment with the run in its last line, which is added where there is none."""
+    if not mark.run_id:
+        return body
     state = _state(body)
     start = _last_line(body)[0] if isinstance(state, dict) else body.rstrip()
     known = state if isinstance(state, dict) else {}
     run: dict[str, JSON] = {
-        "run_id": mark.run_id,
+        "run_id": str(mark.run_id),
         "attempt": mark.attempt,
         "head_sha": mark.head_sha,
         "started_at": mark.started_at,
@@ -191,8 +197,7 @@ def begun(target: Target) -> dict[str, JSON]:
         "name": target.check_name,
         "head_sha": target.head_sha,
         "status": "in_progress",
-        "external_id": target.mark.external_id,
-        **_times_and_place(target),
+        **_origin(target),
         "output": {
             "title": "Measuring",
             "summary": "The endpoint is being asked. Nothing is decided yet.",
@@ -206,8 +211,7 @@ def completed(target: Target, effect: PutCheckRun, notes: Sequence[Annotate]) ->
         "name": target.check_name,
         "status": "completed",
         "conclusion": conclusion(target.gate, warn=target.warn),
-        "external_id": target.mark.external_id,
-        **_times_and_place(target),
+        **_origin(target),
         "output": output(effect, notes[:ANNOTATIONS]),
     }
 
@@ -239,8 +243,11 @@ def orphaned() -> dict[str, JSON]:
     }
 
 
-def _times_and_place(target: Target) -> dict[str, JSON]:
+def _origin(target: Target) -> dict[str, JSON]:
+    """Which run it is of, since when, and where that is shown."""
     found: dict[str, JSON] = {}
+    if target.mark.external_id:
+        found["external_id"] = target.mark.external_id
     if target.mark.started_at:
         found["started_at"] = target.mark.started_at
     if target.run_url:

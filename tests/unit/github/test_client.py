@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 import responses
 from fake_github.fake import FakeGithub
 from fake_github.state import SHA, Fault
@@ -227,11 +229,15 @@ def test_pages__no_list(clock: Clock) -> None:
             list(at(clock).pages(COMMENTS, doing="list the comments"))
 
 
-def test_redirects__not_with_the_token(clock: Clock) -> None:
+@pytest.mark.parametrize("session", [open_session, requests.Session])
+def test_redirects__not_with_the_token(
+    clock: Clock, session: Callable[[], requests.Session]
+) -> None:
     """A redirect is an error that says so: a renamed repository, or somebody's trick."""
     with responses.RequestsMock() as rsps:
         rsps.get(API + PULL, status=301, headers={"Location": "https://evil.example/"})
-        error = refused(at(clock))
+        client = Client(API, CANARY, session=session(), clock=clock, sleep=clock.sleep)
+        error = refused(client)
 
         assert len(rsps.calls) == 1
     assert "renamed" in error.next_step

@@ -95,6 +95,7 @@ def at(mark: Mark, sha: str) -> Mark:
         (at(NEWER, OTHER), at(OLDER, SHA), SHA, False),
         (at(NEWER, OTHER), at(OLDER, OTHER), SHA, True),  # both are: the runs decide
         (at(NEWER, OTHER), at(OLDER, SHA), "", True),
+        (at(OLDER, ""), at(NEWER, SHA), "", False),  # nothing is known but the runs
     ],
 )
 def test_must_stay(theirs: Mark | None, ours: Mark, current: str, stays: bool) -> None:

@@ -6,9 +6,9 @@ import pytest
 from fake_github.fake import FakeGithub
 from fake_github.state import SHA, Fault
 from unit.github.conftest import Clock, Connect
-from unit.github.factory import NEWER, OLDER, check, comment, notes, target
+from unit.github.factory import MARK, NEWER, OLDER, check, comment, notes, target
 
-from iqaction.github.publication import stamped
+from iqaction.github.publication import Mark, read_mark, stamped
 from iqaction.github.publishing import Published, publish
 from iqaction.surfaces._base import AppendSummary, Effect, SetOutput
 
@@ -133,3 +133,21 @@ def test_publish__secondary_limit(fake: FakeGithub, connect: Connect, clock: Clo
 
     assert published.published
     assert clock.waits == [20]
+
+
+def test_publish__measured_at_a_desk(fake: FakeGithub, connect: Connect) -> None:
+    """A report of no run is posted too, once even where an answer is lost, and never over a
+    run's result."""
+    fake.state.faults = [Fault("POST", "comments", after=True, drop=True)]
+    desk = target(Mark(0, 0, SHA, ""))
+    published = publish(EFFECTS, desk, connect())
+    (made,) = fake.state.checks.values()
+
+    assert published.published
+    assert [len(fake.state.comments), made["external_id"], made["conclusion"]] == [1, "", "failure"]
+
+    publish(EFFECTS, target(), connect())
+    after = publish(EFFECTS, desk, connect())
+
+    assert "newer" in " ".join(after.warnings)
+    assert [read_mark(c["body"]) for c in fake.state.comments.values()] == [MARK]
