@@ -21,7 +21,9 @@ class Owner:
     """The job that boots.
 
     ``tracking`` is the runner's RUNNER_TRACKING_ID, which is new in every job: by it two boots
-    of one job are told from those of two jobs. Empty where the runner gives none.
+    of one job are told from those of two jobs. ``place`` is its RUNNER_TEMP: two runners of two
+    repositories on one host may have one name (the host's, by default), but no folder in common.
+    Both are taken from the environment, and empty where the runner gives none.
     """
 
     runner: str
@@ -30,6 +32,7 @@ class Owner:
     attempt: str
     job: str
     tracking: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)

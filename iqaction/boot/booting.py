@@ -12,7 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from iqaction.boot import command, compose, lease, machine, processes, readiness, stopping
+from iqaction.boot import (
+    command,
+    compose,
+    environment,
+    lease,
+    machine,
+    processes,
+    readiness,
+    stopping,
+)
 from iqaction.boot._base import COMMAND, COMPOSE, Booted, Owner, Say, Spec, Started, World
 from iqaction.boot.compose import Project
 from iqaction.boot.files import write_private
@@ -43,9 +52,9 @@ def boot(spec: Spec, probe: Probe, *, say: Say, world: World) -> Booted:
         It was stopped, as far as there was time; the lease stays where there was not.
     """
     _check(spec)
-    tracking = spec.owner.tracking or world.environ.get("RUNNER_TRACKING_ID", "")
-    owner = dataclasses.replace(spec.owner, tracking=tracking)
-    lease.reap(spec.leases, owner, world.now(), lambda path: stopping.stop(path, world), say)
+    owner = _owner(spec.owner, world)
+    bare = dataclasses.replace(world, environ=environment.bare(world.environ))
+    lease.reap(spec.leases, owner, world.now(), lambda path: stopping.stop(path, bare), say)
     if spec.endpoint:
         _must_be_free(spec.endpoint)
     try:
@@ -97,6 +106,12 @@ def _booted(spec: Spec, held: Lease, probe: Probe, say: Say, world: World) -> Bo
         if started is not None:
             started.release()
     return Booted(endpoint, path, machine.bounded(facts), spec.log)
+
+
+def _owner(given: Owner, world: World) -> Owner:
+    tracking = given.tracking or world.environ.get("RUNNER_TRACKING_ID", "")
+    place = given.place or world.environ.get("RUNNER_TEMP", "")
+    return dataclasses.replace(given, tracking=tracking, place=place)
 
 
 def _lease(spec: Spec, owner: Owner, world: World) -> Lease:

@@ -16,11 +16,23 @@ _DROPPED = (
     *("ACTIONS_*TOKEN*", "ACTIONS_RUNTIME_*", "ACTIONS_ID_TOKEN_*", "ACTIONS_RESULTS_URL"),
     *("ACTIONS_CACHE_URL", "INPUT_*", "IQ_*"),
 )
+_BARE = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR"),
+        *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "RUNNER_TRACKING_ID"),
+    }
+)
 
 
 def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that a started program inherits; names are compared without case."""
     return {name: value for name, value in environ.items() if not _is_ours(name.upper())}
+
+
+def bare(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a stop command that an earlier job has left: what a program needs to run
+    at all, and no secret of the job that now runs it."""
+    return {name: value for name, value in environ.items() if name in _BARE}
 
 
 def _is_ours(name: str) -> bool:

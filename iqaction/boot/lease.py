@@ -133,9 +133,10 @@ def abandoned(lease: Lease, owner: Owner, now: float) -> bool:
     """
     if now >= lease.expires:
         return True
-    if not owner.runner or lease.owner.runner != owner.runner:
+    theirs = lease.owner
+    if not owner.runner or (theirs.runner, theirs.place) != (owner.runner, owner.place):
         return False
-    return not owner.tracking or lease.owner.tracking != owner.tracking
+    return not owner.tracking or theirs.tracking != owner.tracking
 
 
 def reap(
@@ -207,7 +208,7 @@ def _parsed(data: bytes) -> Lease | None:
     if not isinstance(body, dict) or body.get("version") != _VERSION:
         return None
     owner, leader = body.get("owner"), body.get("leader")
-    names = ("runner", "repository", "run_id", "attempt", "job", "tracking")
+    names = ("runner", "repository", "run_id", "attempt", "job", "tracking", "place")
     texts = ("mark", "work", "machine_boot", "project", "compose_file", "stop_command", "cwd")
     if not (
         isinstance(owner, dict)

@@ -24,14 +24,19 @@ NOTHING = "nothing was left to stop"
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds: for the stop command, from SIGTERM to SIGKILL, and for containers likewise."""
+    """Seconds: for the stop command, from SIGTERM to SIGKILL, and for containers likewise.
+
+    A stop command that fails is a problem only where somebody will try again: most fail because
+    there is nothing left for them to stop.
+    """
 
     command_s: float = 60.0
     terminate_s: float = 20.0
     containers_s: float = 20.0
+    again: bool = False
 
 
-HURRY = Patience(2.0, 3.0, 2.0)
+HURRY = Patience(2.0, 3.0, 2.0, again=True)
 """For a cancelled job: the runner kills us 10 s after its first signal."""
 
 
@@ -52,7 +57,10 @@ def stop(path: Path, world: World, patience: Patience | None = None) -> str:
     problems: list[str] = []
     if lease.machine_boot == processes.boot_id():
         if lease.stop_command:
-            said.append(_commanded(lease, world, patience.command_s))
+            done = _commanded(lease, world, patience.command_s)
+            told = "stop command " + ("done" if done.is_good else f"failed ({done.why()})")
+            serious = done.late or (patience.again and not done.is_good)
+            (problems if serious else said).append(told)
         said += _ended(lease, world, patience.terminate_s, problems)
     elif not lease.project:
         said.append("the machine was started anew since: there is nothing to stop")
@@ -91,17 +99,16 @@ def stop_work(leases: Path, work: Path, world: World) -> str:
     return "; ".join(said) or NOTHING
 
 
-def _commanded(lease: Lease, world: World, timeout_s: float) -> str:
+def _commanded(lease: Lease, world: World, timeout_s: float) -> programs.Done:
     cwd = Path(lease.cwd)
     if not cwd.is_dir():  # the checkout is gone; the command may still do
         cwd = Path("/")
-    done = programs.run(
+    return programs.run(
         ["bash", "-eo", "pipefail", "-c", lease.stop_command],
         env=scrubbed(world.environ),
         cwd=cwd,
         timeout_s=timeout_s,
     )
-    return "stop command done" if done.is_good else f"stop command failed ({done.why()})"
 
 
 def _ended(lease: Lease, world: World, grace_s: float, problems: list[str]) -> list[str]:

@@ -63,7 +63,8 @@ def docker(tmp_path: Path) -> Docker:
     tools.mkdir()
     script = Path(__file__).with_name("docker_stub.py")
     program = tools / "docker"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{script}" "$@"\n')
+    run = f'exec "{sys.executable}" -I -S "{script}" "$@"'
+    program.write_text(f"#!/bin/sh\nexport STUB_DOCKER='{home}'\n{run}\n")
     program.chmod(0o755)
     return Docker(home)
 
@@ -72,4 +73,4 @@ def docker(tmp_path: Path) -> Docker:
 def compose_host(new_host: Callable[..., Host], docker: Docker) -> Host:
     """A host with that docker."""
     path = f"{docker.home.parent / 'bin'}:/usr/local/bin:/usr/bin:/bin"
-    return new_host(PATH=path, STUB_DOCKER=str(docker.home))
+    return new_host(PATH=path)

@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
 
-def owner(runner="gpu-1", run_id="7", tracking="", **more) -> Owner:
-    return Owner(runner, "org/repo", run_id, "1", "quality", **more, tracking=tracking)
+def owner(runner="gpu-1", run_id="7", tracking="", place="", **more) -> Owner:
+    return Owner(runner, "org/repo", run_id, "1", "quality", **more, tracking=tracking, place=place)
 
 
 def a_lease(mark="", created=1_000.0, **more) -> Lease:

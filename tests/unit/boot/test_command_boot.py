@@ -9,9 +9,10 @@ import sys
 import time
 
 import pytest
-from unit.boot.factory import alive, asks, free_port, owner, serving, until
+from unit.boot.factory import alive, asks, environ, free_port, owner, serving, until
 
 from iqaction.boot import lease, processes, stopping
+from iqaction.boot._base import World
 from iqaction.errors import BootError, ConfigError
 
 FAST_S = 8.0  # far below the deadlines of these tests
@@ -181,13 +182,33 @@ def test_boot__stop_command_goes_first(host):
 
 
 def test_boot__stop_command_that_hangs(host):
-    """It has its time and no more."""
+    """It has its time and no more; the rest is stopped, and the lease stays: who knows what only
+    that command would have ended."""
     port = free_port()
     booted = host.boot(host.spec(serving(port), port, stop_command="sleep 99"))
 
-    said = stopping.stop(booted.lease, host.world, stopping.Patience(command_s=0.5))
+    with pytest.raises(BootError, match="took too long"):
+        stopping.stop(booted.lease, host.world, stopping.Patience(command_s=0.5))
 
-    assert said == "stop command failed (took too long); 1 processes ended"
+    assert asks(booted.endpoint) != ""
+    assert booted.lease.exists()
+
+
+def test_boot__cancelled_with_a_stop_command(host):
+    """A stop command that had no time in the cancelled step is run again by the stop step."""
+    port = free_port()
+    command = "touch begun; sleep 4; touch stopped"
+    spec = host.spec(serving(port, 3600), port, ready_timeout_s=60, stop_command=command)
+    with host.job(spec) as job:
+        assert until(lambda: asks(spec.endpoint) == "HTTP 503")
+        job.send_signal(signal.SIGINT)
+        said, _ = job.communicate(timeout=20)
+    assert job.returncode == 130, said
+    assert (host.folder / "begun").exists()
+    assert not (host.folder / "stopped").exists()
+
+    assert stopping.stop_work(host.leases, spec.work, host.world) == "stop command done"
+    assert (host.folder / "stopped").exists()
 
 
 def test_boot__deaf_to_sigterm(host):
@@ -284,7 +305,8 @@ def test_boot__two_at_once(host):
 def test_boot__killed_job_is_reaped(host):
     """What a job that was killed with -9 leaves behind is stopped by the runner's next boot."""
     port = free_port()
-    spec = host.spec(serving(port, 3600), port, ready_timeout_s=60)
+    seen = host.folder / "seen"
+    spec = host.spec(serving(port, 3600), port, ready_timeout_s=60, stop_command=f"env > '{seen}'")
     with host.job(spec) as job:
         assert until(lambda: asks(spec.endpoint) == "HTTP 503")
         job.kill()
@@ -292,7 +314,11 @@ def test_boot__killed_job_is_reaped(host):
     [held] = host.held()
     assert alive(held)
 
+    host.world = World(environ(NEW_JOBS_KEY="planted"))
     booted = host.boot(host.spec(serving(port), port, owner=owner(run_id="8")))
+
+    assert "PATH=" in seen.read_text()
+    assert "planted" not in seen.read_text()
 
     assert alive(held) == []
     assert booted.lease.stem != held.mark

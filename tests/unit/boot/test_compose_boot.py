@@ -151,7 +151,7 @@ def test_compose__secrets(compose_host, docker, serves):
 def test_compose__no_token_in_the_environment(new_host, docker):
     """Docker itself never sees the job's token."""
     path = f"{docker.home.parent / 'bin'}:/usr/bin:/bin"
-    host = new_host(PATH=path, STUB_DOCKER=str(docker.home), GITHUB_TOKEN="t", GH_TOKEN="t")
+    host = new_host(PATH=path, GITHUB_TOKEN="t", GH_TOKEN="t")
     docker.does(serve=True, ports={"engine:8000": free_port()})
 
     stopping.stop(host.boot(composed(host)).lease, host.world)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqaction.boot.environment import scrubbed
+from iqaction.boot.environment import bare, scrubbed
 
 SECRET = [
     *("GITHUB_TOKEN", "GH_TOKEN", "github_token", "GH_ENTERPRISE_TOKEN"),
@@ -20,3 +20,10 @@ KEPT = [
 def test_scrubbed():
     """The job's tokens and the step's files go; what the server needs stays."""
     assert list(scrubbed(dict.fromkeys([*SECRET, *KEPT], "x"))) == KEPT
+
+
+def test_bare():
+    """What an earlier job left to be run sees no secret of this job, whatever its name."""
+    given = dict.fromkeys([*SECRET, *KEPT, "MY_PRIVATE_NOTE"], "x")
+
+    assert list(bare(given)) == ["PATH", "HOME", "RUNNER_TRACKING_ID", "DOCKER_HOST"]

@@ -59,6 +59,8 @@ def test_write__is_read_again(tmp_path):
         ({"owner": owner(tracking="a")}, owner(tracking="b"), 2_000, True),
         ({"owner": owner(tracking="a")}, owner("gpu-2", tracking="b"), 2_000, False),
         ({"owner": owner(tracking="a")}, owner(tracking="a"), 1_000 + DAY, True),
+        ({"owner": owner(place="/a/_temp")}, owner(place="/b/_temp"), 2_000, False),
+        ({"owner": owner(place="/a/_temp")}, owner(place="/a/_temp"), 2_000, True),
     ],
     ids=[
         "same runner",
@@ -69,6 +71,8 @@ def test_write__is_read_again(tmp_path):
         "same run, another leg of it",
         "another live job",
         "this job, expired",
+        "a runner of the same name, elsewhere on the host",
+        "the same runner in the same place",
     ],
 )
 def test_abandoned(change, whose, now, expected):
