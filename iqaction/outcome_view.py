@@ -13,7 +13,7 @@ from typing import Protocol
 
 from iqaction.calls import JSON
 from iqaction.report import Check, Report, StageResult
-from iqaction.surfaces import _facts, _figures
+from iqaction.surfaces import _facts, _figures, _standing
 from iqaction.terminal import inline, paragraph, table, width
 from iqaction.verdict import EXIT_CODE
 
@@ -52,7 +52,8 @@ def page(outcome: Outcome, columns: int) -> str:
     blocks = [
         _heading(report, columns),
         _list("Not everything was asked", _sentence(outcome.problem), columns),
-        _list("The evidence has a problem", report.problems, columns),
+        _list("The evidence has a problem", _sentences(report.problems), columns),
+        _list("The pull request changes its own judge", _changed(report), columns),
         _checks(report, columns),
         _list(
             "Why it is not a PASS" if report.baseline_root else "What was captured",
@@ -73,7 +74,8 @@ def as_json(outcome: Outcome) -> dict[str, JSON]:
     report, folder = outcome.report, outcome.folder
     return {
         "verdict": report.verdict.value,
-        "exit_code": EXIT_CODE[report.verdict],
+        "gate": report.gate.value,
+        "exit_code": exit_code(report),
         "headline": report.headline,
         "suite": report.suite,
         "complete": outcome.complete,
@@ -112,11 +114,28 @@ def _check_json(check: Check) -> dict[str, JSON]:
         "unit": "" if estimate is None else estimate.unit,
         "limit": _number(check.limit),
         "reason": check.reason,
+        "accepted": check.accepted,
     }
 
 
 def _number(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
+
+
+def exit_code(report: Report) -> int:
+    """What the report means for a job: 0 for PASS, and where all that is open is accepted."""
+    return 0 if _standing.passes(report) else EXIT_CODE[_standing.verdict(report)]
+
+
+def _changed(report: Report) -> list[str]:
+    return [
+        f"{d.field}: {d.path}" + (f" ({d.accepted})" if d.accepted else "")
+        for d in report.differences
+    ]
+
+
+def _sentences(problems: Sequence[str]) -> list[str]:
+    return [s for p in problems for s in _sentence(p)]
 
 
 def _sentence(problem: str) -> list[str]:
@@ -127,7 +146,7 @@ def _sentence(problem: str) -> list[str]:
 
 def _heading(report: Report, columns: int) -> str:
     compared = "; ".join(x for x in (_facts.engines(report), *_facts.changed(report.changes)) if x)
-    lines = [f"{report.verdict.value}  inferquality / {inline(report.suite)}"]
+    lines = [f"{_standing.word(report)}  inferquality / {inline(report.suite)}"]
     lines += [paragraph(inline(x), columns) for x in (report.headline, compared) if x]
     return "\n".join(lines)
 
@@ -143,7 +162,11 @@ def _checks(report: Report, columns: int) -> str:
 
 def _row(line: _facts.Line, level: float | None) -> Sequence[str]:
     check, estimate = line.check, line.estimate
-    word = line.verdict.value + ("" if line.stage.required else " (not required)")
+    word = (
+        line.verdict.value
+        + (" (accepted)" if check and check.accepted else "")
+        + ("" if line.stage.required else " (not required)")
+    )
     if check is None:
         return (inline(line.title), _figures.DASH, _figures.DASH, _figures.DASH, "", word)
     return (

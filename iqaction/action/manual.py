@@ -11,7 +11,7 @@ from iqaction import surfaces
 from iqaction.action import reports, targets
 from iqaction.errors import ConfigError
 from iqaction.github import publishing, pulls
-from iqaction.github.client import Client
+from iqaction.github.client import Client, open_session
 from iqaction.github.publishing import Published
 from iqaction.surfaces._base import Annotate, PutCheckRun, UpsertComment
 
@@ -39,8 +39,6 @@ def publish(folder: Path, wanted: Wanted, token: str, environ: Mapping[str, str]
     GithubError
         GitHub does not say which pull request it is.
     """
-    import requests  # noqa: PLC0415
-
     report = reports.stored(folder)
     run = replace(
         report.run,
@@ -55,7 +53,7 @@ def publish(folder: Path, wanted: Wanted, token: str, environ: Mapping[str, str]
     client = Client(
         environ.get("GITHUB_API_URL") or "https://api.github.com",
         token,
-        session=requests.Session(),
+        session=open_session(),
         clock=time.monotonic,
         sleep=time.sleep,
     )

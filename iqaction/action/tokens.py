@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from iqaction.action.job import Job
 from iqaction.errors import ConfigError, GithubError
-from iqaction.github.client import Client
+from iqaction.github.client import Client, open_session
 
 VARIABLE = "IQ_TOKEN"
 
 
 def client(job: Job) -> tuple[Client | None, str]:
     """GitHub's API with the job's token; None, and why, where there is no way to ask."""
-    import requests  # noqa: PLC0415 - 80 ms that the steps without a token do not need
-
     token = job.environ.get(VARIABLE, "")
     job.log.mask(token)
     try:
@@ -20,7 +18,7 @@ def client(job: Job) -> tuple[Client | None, str]:
         made = Client(
             event.api_url,
             token,
-            session=requests.Session(),
+            session=open_session(),
             clock=job.clock,
             sleep=job.sleep,
             graphql_url=event.graphql_url,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iqaction.commands._console import Console
-from iqaction.outcome_view import Outcome, as_json, page
+from iqaction.outcome_view import Outcome, as_json, exit_code, page
 from iqaction.verdict import EXIT_CODE, Verdict
 
 _INCOMPLETE = EXIT_CODE[Verdict.NOT_RUN]
@@ -15,7 +15,7 @@ def judged(outcome: Outcome, console: Console) -> int:
         console.object(as_json(outcome))
     else:
         console.page(page(outcome, console.columns))
-    return EXIT_CODE[outcome.report.verdict]
+    return exit_code(outcome.report)
 
 
 def observed(outcome: Outcome, console: Console) -> int:

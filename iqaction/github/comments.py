@@ -47,6 +47,8 @@ def upsert(client: Client, target: Target, pull: int, effect: UpsertComment) -> 
         When neither could be done.
     """
     there = _ours(client, target, pull, effect.marker)
+    if effect.only_if_present and not there:
+        return Posted("")
     current = _current(client, target, pull)
     for comment in there:
         if publication.must_stay(comment.mark, target.mark, current):
@@ -66,6 +68,8 @@ def upsert(client: Client, target: Target, pull: int, effect: UpsertComment) -> 
                 raise
             if exc.status == _FORBIDDEN:
                 foreign.append(comment)
+    if effect.only_if_present:  # what is there is not ours to change
+        return Posted("")
 
     def look() -> JSON:
         """What an earlier try made, although its answer was lost."""

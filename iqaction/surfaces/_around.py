@@ -12,6 +12,7 @@ from iqaction.surfaces._markdown import WHOLE, block, bold, bullets, join, sente
 from iqaction.verdict import Verdict
 
 FOLDER = "evidence"  # what the folder is called in the run
+ACCEPT = ".inferquality/accept.yml"
 JUDGE_CHANGED = "This pull request changes what it is judged by"
 
 
@@ -92,6 +93,18 @@ def _difference(d: Difference, limits: Limits) -> str:
 def _info(detail: str) -> str:
     """The language of the block: a diff is coloured, a sentence is not."""
     return "diff" if "@@ " in detail[:4000] else "text"
+
+
+def offer(report: Report, limits: Limits) -> str:
+    """What a maintainer would write to accept what is open, folded away: it is not the first
+    thing to think of."""
+    if not report.offer or _standing.passes(report):
+        return ""
+    said = (
+        f"If this is wanted: on the base branch, in `{ACCEPT}`, with why and who, the job is no "
+        "longer held to it."
+    )
+    return join(bold("Accepting it"), said, block(report.offer, limits, info="yaml"))
 
 
 def evidence(report: Report, limits: Limits) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from iqaction.report import Engine, Report
 from iqaction.surfaces import _facts, _links, _origin, _page, _standing
-from iqaction.surfaces._around import FOLDER, JUDGE_CHANGED
+from iqaction.surfaces._around import ACCEPT, FOLDER, JUDGE_CHANGED
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import excerpt, head, html, line, prose_html
 from iqaction.verdict import Verdict
@@ -109,6 +109,14 @@ def accepted(report: Report, limits: Limits) -> str:
     more = len(found) - len(items)
     items += [f"and {more:,} more: report.json"] if more > 0 else []
     return f"<h3>{_facts.ACCEPTED}</h3>{_page.bullets(items)}" if items else ""
+
+
+def offer(report: Report, limits: Limits) -> str:
+    """What a maintainer would write to accept what is open."""
+    if not report.offer or _standing.passes(report):
+        return ""
+    said = f"On the base branch, in <code>{ACCEPT}</code>, with why and who:"
+    return f"<p>{said}</p>{_block(report.offer, limits)}"
 
 
 def evidence(report: Report, limits: Limits) -> str:

@@ -79,5 +79,6 @@ def _text(report: Report, limits: Limits) -> str:
         _sections.measured(report, limits),
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
+        _around.offer(report, limits),
         _around.evidence(report, limits),
     )

@@ -51,6 +51,7 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("figures", "Figures", _tables(report, limits)),
         ("coverage", "Coverage", _coverage(report, limits)),
         ("caveats", "Caveats", _some(_facts.caveats(report), limits)),
+        ("accepting", "Accepting it", _around_html.offer(report, limits)),
         ("evidence", "Evidence", _around_html.evidence(report, limits)),
     )
     present = [s for s in sections if s[2]]

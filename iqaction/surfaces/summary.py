@@ -52,5 +52,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
             _sections.measured(report, limits),
             _sections.tables(report, limits),
         ),
+        _around.offer(report, limits),
         _around.evidence(report, limits),
     )

@@ -12,6 +12,7 @@ from report_factory import CASES
 
 from iqaction.outcome_view import as_json, page
 from iqaction.report import Report, StageResult
+from iqaction.surfaces import _standing
 from iqaction.terminal import width
 from iqaction.verdict import EXIT_CODE, Verdict
 
@@ -36,7 +37,7 @@ def test_page__says_all(report: Report) -> None:
     shown = page(Ended(report), 100)
     words = " ".join(shown.split())
 
-    assert shown.startswith(f"{report.verdict.value}  inferquality / {report.suite}\n")
+    assert shown.startswith(f"{_standing.word(report)}  inferquality / {report.suite}\n")
     assert report.headline in words
     for stage in report.stages:
         for check in stage.checks:
@@ -123,7 +124,8 @@ def test_as_json(report: Report) -> None:
     body = json.loads(json.dumps(as_json(Ended(report)), allow_nan=False))
 
     assert body["verdict"] == report.verdict.value
-    assert body["exit_code"] == EXIT_CODE[report.verdict]
+    passes = report.gate is Verdict.PASS
+    assert body["exit_code"] == (0 if passes else EXIT_CODE[report.verdict])
     assert body["evidence"] == "evidence/candidate"
     assert body["report"] == "evidence/candidate/report.json"
     assert body["root"] == "ab" * 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,3 +228,16 @@ def test_upsert__limit_is_no_refusal(fake: FakeGithub, connect: Connect) -> None
         upsert(connect())
     assert caught.value.status == 429
     assert len(fake.state.comments) == 1
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_upsert__only_if_present(fake: FakeGithub, connect: Connect, there: bool) -> None:
+    """Nothing to measure: what an earlier commit left is replaced, and nothing is made anew."""
+    if there:
+        posted_by(fake, OLDER)
+    effect = replace(comment("not needed"), only_if_present=True)
+
+    posted = comments.upsert(connect(), target(), 7, effect)
+
+    assert [("not needed" in b) for b in bodies(fake)] == ([True] if there else [])
+    assert bool(posted.url) is there
