@@ -6,15 +6,17 @@ judge's own files.
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction import sources
+from iqaction import inputs, sources
 from iqaction.action import git_base, globs, protected
 from iqaction.action.job import Job
 from iqaction.action.protected import Protected, Wanted
-from iqaction.action.settings import Settings
+from iqaction.action.settings import RUN, Settings
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github import changes as github_changes
 from iqaction.github import contents
@@ -24,6 +26,8 @@ from iqaction.github.event import Event
 from iqaction.report import ChangedLine
 
 _PULL_REQUESTS = ("pull_request", "merge_group")
+# As the names of our artifacts end, by which mode report tells shards, and reports of them.
+_TAKEN = re.compile(r"(?:.*-)?(?:report|[0-9]+-of-[0-9]+)\Z")
 _MAX_FILE = 64 * 1024 * 1024
 _MAX_LINES = 200
 _MAX_TEXT = 500
@@ -43,9 +47,11 @@ def refused(settings: Settings, event: Event) -> str:
             "repository's token",
             expected="pull_request, and for comments on forks a second workflow with mode: publish",
         )
-    if not event.is_self_hosted or settings.allow_forks or event.name == "workflow_run":
+    if not event.is_self_hosted or settings.allow_forks:
         return ""
-    if event.number is not None and event.is_fork:
+    # The second workflow runs our own code; a job in it that measures has checked out the fork's.
+    ran = event.finished is not None and settings.mode == RUN
+    if (event.number is not None or ran) and event.is_fork:
         return (
             f"the pull request comes from a fork ({event.head_repository or 'deleted'}), whose "
             "code is not run on a self-hosted runner; a maintainer who has read it can push the "
@@ -66,11 +72,17 @@ def changes(client: Client | None, event: Event) -> Changes:
     return github_changes.changes(client, event)
 
 
-def nothing_relevant(settings: Settings, event: Event, found: Changes) -> str:
-    """Why nothing has to be measured; "" where something has, or where that is not known."""
-    if not settings.paths or not found.known:
+def nothing_relevant(settings: Settings, event: Event, found: Changes, workspace: Path) -> str:
+    """Why nothing has to be measured; "" where something has, or where that is not known.
+
+    A list without a file says nothing, and nothing is not a pass.
+    """
+    if not settings.paths or not found.known or not found.files:
         return ""
-    ours = [*_own(settings, event)]
+    try:
+        ours = _own(settings, event, workspace)
+    except ConfigError:  # whoever reads the plan to use it says what is wrong with it
+        return ""
     for file in found.files:
         for path in filter(None, (file.path, file.previous_path)):
             if globs.matches(path, settings.paths) or any(_is_at(path, x) for x in ours):
@@ -79,13 +91,31 @@ def nothing_relevant(settings: Settings, event: Event, found: Changes) -> str:
     return f"none of the {len(found.files)} changed files is under `paths` ({shown})"
 
 
-def _own(settings: Settings, event: Event) -> list[str]:
-    """What always matters: how the endpoint is started, and the judge's own files."""
-    named = (
-        *(settings.plan, settings.baseline, settings.compose_file, event.workflow_path),
-        protected.ACCEPT,
-    )
-    return [x.removeprefix("./").rstrip("/") for x in named if x and "://" not in x]
+def _own(settings: Settings, event: Event, workspace: Path) -> list[str]:
+    """What always matters: how the endpoint is started, and the judge's own files.
+
+    Raises
+    ------
+    ConfigError
+        The plan, which names some of them, cannot be read.
+    """
+    named = [settings.plan, settings.baseline, settings.compose_file, event.workflow_path]
+    named.append(protected.ACCEPT)
+    if settings.stages:
+        text = protected.as_plan(settings.stages)
+        asked, folder = inputs.read_request(text, "the input `stages`"), ""
+    else:
+        path = workspace / settings.plan if settings.plan else None
+        asked, folder = sources.plan_file(path), posixpath.dirname(settings.plan)
+    named.append(asked.baseline)
+    if asked.prompts not in protected.BUILT_IN:
+        named.append(posixpath.join(folder, asked.prompts))
+    return [_in_repository(x, workspace) for x in named if x and "://" not in x]
+
+
+def _in_repository(path: str, workspace: Path) -> str:
+    """A path as GitHub names it; one that is elsewhere fits no changed file."""
+    return posixpath.relpath(posixpath.join(str(workspace), path), str(workspace))
 
 
 def _is_at(path: str, place: str) -> bool:
@@ -93,19 +123,33 @@ def _is_at(path: str, place: str) -> bool:
 
 
 def suite(settings: Settings, plan: Path | None) -> str:
-    """What this comparison is called: as the input says, else as the plan does."""
-    if settings.suite or settings.stages:
-        return settings.suite or "default"
+    """What this comparison is called: as the input says, else as the plan does.
+
+    Raises
+    ------
+    ConfigError
+        Its artifacts would be taken for others'.
+    """
+    name = settings.suite or ("default" if settings.stages else _planned(plan))
+    if _TAKEN.match(name):
+        raise ConfigError(
+            f"suite: found {name[:60]!r}, which ends as the names of our artifacts do",
+            expected="a name that ends neither in `report` nor like `1-of-2`",
+        )
+    return name
+
+
+def _planned(plan: Path | None) -> str:
     try:
         return sources.plan_file(plan).suite
     except ConfigError:
         return "default"  # whoever reads the plan to use it says what is wrong with it
 
 
-def changed_lines(settings: Settings, found: Changes) -> tuple[ChangedLine, ...]:
+def changed_lines(settings: Settings, found: Changes, workspace: Path) -> tuple[ChangedLine, ...]:
     """The lines that the change adds to the files by which the endpoint is started."""
     kept: list[ChangedLine] = []
-    compose = settings.compose_file.removeprefix("./")
+    compose = _in_repository(settings.compose_file, workspace)
     for file in found.files:
         if file.path == compose or (settings.paths and globs.matches(file.path, settings.paths)):
             added = (x for x in file.added if x.text.strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iqaction.action.job import Job
-from iqaction.action.settings import Settings
+from iqaction.action.settings import AUTO, Settings
 from iqaction.errors import ConfigError
 
 
@@ -29,4 +29,4 @@ def api_key(job: Job, settings: Settings) -> str:
 
 def model(settings: Settings) -> str:
     """The model's name; "" for the one that is served."""
-    return "" if settings.model.lower() == "auto" else settings.model
+    return "" if settings.model.lower() == AUTO else settings.model

@@ -22,7 +22,7 @@ from iqaction.report import Acceptance, Difference
 
 ACCEPT = ".inferquality/accept.yml"
 INLINE = "the-stages-input.yml"  # what the input's text is called as a file
-_BUILT_IN = ("", "default", "demo")  # prompts
+BUILT_IN = ("", "default", "demo")  # prompts
 _PLAN_BYTES = 4 * 1024 * 1024
 _PROMPT_BYTES = 64 * 1024 * 1024
 _ACCEPT_BYTES = 1024 * 1024
@@ -198,7 +198,7 @@ def _plan(work: _Collecting, request: Wanted) -> tuple[Path | None, Request]:
             "both `plan` and `stages` are given", expected="one of them: a file, or its text"
         )
     if request.inline_stages.strip():
-        text = _as_plan(request.inline_stages)
+        text = as_plan(request.inline_stages)
         asked = inputs.read_request(text, "the input `stages`")
         _prompts(work, asked.prompts, "")
         return work.written(INLINE, text.encode()), asked
@@ -218,14 +218,14 @@ def _plan(work: _Collecting, request: Wanted) -> tuple[Path | None, Request]:
     return work.written(path, data), asked
 
 
-def _as_plan(text: str) -> str:
+def as_plan(text: str) -> str:
     """The input may be a whole plan, or only its list of stages."""
     return "stages:\n" + text if isinstance(parse(text, "the input `stages`"), Listing) else text
 
 
 def _prompts(work: _Collecting, name: str, folder: str) -> None:
     """Copies the prompt file to where a plan in ``folder`` looks for it."""
-    if name in _BUILT_IN:
+    if name in BUILT_IN:
         return
     key = "trajectory.prompts"
     if posixpath.isabs(name):
@@ -246,7 +246,7 @@ def _prompts(work: _Collecting, name: str, folder: str) -> None:
 def _prompts_outside(work: _Collecting, name: str, plan: Path) -> None:
     """A plan outside the workspace may not take its prompts from within, unprotected."""
     key = "trajectory.prompts"
-    if name not in _BUILT_IN and _head.place(str(plan.parent / name), work.workspace, key):
+    if name not in BUILT_IN and _head.place(str(plan.parent / name), work.workspace, key):
         raise ConfigError(
             f"{key}: the plan {plan} is outside the workspace and its prompts are inside",
             expected="both in the repository, or both outside",

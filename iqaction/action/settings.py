@@ -18,6 +18,7 @@ from iqaction.spelling import nearest
 RUN, REPORT, PUBLISH = MODES = ("run", "report", "publish")
 NONE, COMMAND, COMPOSE = BOOTS = ("none", "command", "compose")
 FAIL, WARN = ("fail", "warn")
+AUTO = "auto"
 MAX_TIMEOUT_S = 24 * 3600.0
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -49,8 +50,8 @@ class Settings:
     stages: str = ""
     plan: str = ""
     endpoint: str = ""
-    model: str = ""
-    dialect: str = "auto"
+    model: str = AUTO
+    dialect: str = AUTO
     baseline: str = ""
     reference_endpoint: str = ""
     reference_model: str = ""
@@ -94,8 +95,8 @@ def read(inputs: Mapping[str, str]) -> Settings:
         stages=inputs.get("stages", "").strip("\n"),
         plan=get("plan"),
         endpoint=get("endpoint"),
-        model=get("model"),
-        dialect=get.choice("dialect", ("auto", *engines.names())),
+        model=get("model") or AUTO,
+        dialect=get.choice("dialect", (AUTO, *engines.names())),
         baseline=get("baseline"),
         reference_endpoint=get("reference_endpoint"),
         reference_model=get("reference_model"),

@@ -66,7 +66,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         job.log.notice(
             f"the changed files are not known, so everything is measured: {found.reason}"
         )
-    skipped = deciding.nothing_relevant(settings, event, found)
+    skipped = deciding.nothing_relevant(settings, event, found, job.workspace())
     if skipped:
         return Decision(SKIP, skipped, suite=suite, circumstances=around)
     files = deciding.judge_files(job, settings, event, client, found)
@@ -76,7 +76,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         around,
         differences=files.differences,
         acceptances=files.acceptances,
-        changed_lines=deciding.changed_lines(settings, found),
+        changed_lines=deciding.changed_lines(settings, found, job.workspace()),
     )
     decision = Decision(
         MEASURE,
