@@ -86,9 +86,10 @@ def _run(step: str, environ: Mapping[str, str], log: WorkflowLog) -> int:
         log.error(f"no step {step!r}, or IQ_WORK is not set: this is not run by action.yml")
         return CONFIGURATION
     job = Job(environ, Work(Path(place)), log)
-    perform: Callable[[Job], int] = importlib.import_module(f"{steps.__name__}.{step}").run
     try:
         with termination_raised():
+            found = importlib.import_module(f"{steps.__name__}.{step}")
+            perform: Callable[[Job], int] = found.run
             return perform(job)
     except Terminated:
         return _stopped(job, step, TERMINATED)
@@ -103,13 +104,15 @@ def _run(step: str, environ: Mapping[str, str], log: WorkflowLog) -> int:
 def _told(job: Job, step: str, error: IqError) -> int:
     status = CONFIGURATION if isinstance(error, ConfigError) else NOT_RUN
     job.log.error(str(error), title=f"inferquality: {step}")
-    reports.leave(job, Ending(status, str(error)))
-    return status if step == "gate" else 0
+    is_kept = _left(job, Ending(status, str(error)))
+    return 0 if is_kept and step != "gate" else status
 
 
 def _stopped(job: Job, step: str, status: int) -> int:
     job.log.warning(f"{step} was stopped; what was measured until then is kept")
-    job.work.keep(Ending(NOT_RUN, f"the run was cancelled while it was in the step `{step}`"))
+    # No report yet: the runner leaves no time, and the publishing step makes one.
+    said = f"the run was cancelled while it was in the step `{step}`"
+    _left(job, Ending(NOT_RUN, said), reports.keep)
     return status
 
 
@@ -122,5 +125,16 @@ def _crashed(job: Job, step: str, error: Exception) -> int:
             job.log.text("".join(traceback.format_exception(error)))
     # Its text may quote a server or a key: it is shown only to those who ask.
     job.log.error(f"{what}. This is a fault of inferquality, not a verdict.", title="inferquality")
-    reports.leave(job, Ending(INTERNAL, f"{what}; run again with debug logging to see more"))
+    _left(job, Ending(INTERNAL, f"{what}; run again with debug logging to see more"))
     return INTERNAL
+
+
+def _left(job: Job, ending: Ending, leave: Callable[[Job, Ending], None] = reports.leave) -> bool:
+    """Leave how it ended for the later steps; False where that cannot be written, and the step
+    itself must be red."""
+    try:
+        leave(job, ending)
+    except OSError as exc:
+        job.log.error(f"the job's folder cannot be written: {exc.strerror or exc}")
+        return False
+    return True

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from iqaction import __version__, session
 from iqaction.action.work import Decision, Ending, Work
+from iqaction.circumstances import NONE
 from iqaction.errors import EvidenceError, IqError
 from iqaction.evidence import manifest, report_json
 from iqaction.evidence.reading import PLAN
@@ -65,29 +66,51 @@ def _root(folder: Path) -> str:
         return ""
 
 
+def keep(job: Works, ending: Ending) -> None:
+    """Keep how it ended. What ended first is the cause of what follows, so its ending stays."""
+    known = None
+    with contextlib.suppress(IqError):
+        known = job.work.ending()
+    job.work.keep(known or ending)
+
+
 def leave(job: Works, ending: Ending) -> None:
     """Keep how it ended, and leave a report of it where no report is there yet."""
-    job.work.keep(ending)
-    with contextlib.suppress(IqError, OSError):  # the ending alone makes the job red
+    keep(job, ending)
+    with contextlib.suppress(Exception):  # the ending alone makes the job red
         conclude(job.work, ending.reason)
+
+
+def is_there(work: Work) -> bool:
+    """True where the evidence folder holds a report."""
+    return (work.evidence / report_json.NAME).is_file()
 
 
 def conclude(work: Work, problem: str) -> None:
     """Make sure that the evidence folder holds a report. One that is there stays."""
-    folder = work.evidence
-    if (folder / report_json.NAME).is_file():
+    if is_there(work):
         return
     decision = None
     with contextlib.suppress(IqError):
         decision = work.decision()
-    if (folder / PLAN).is_file():
-        around = decision.circumstances if decision else None
-        with Folder.open_for_writing(folder) as evidence:
-            if around is not None:
-                evidence.keep_circumstances(replace(around, problem=problem))
-        session.judge(folder)
+    # Where judging fails, by a fault of ours that ended the step too, it still says NOT RUN.
+    with contextlib.suppress(Exception):
+        _judge(work.evidence, decision, problem)
+    if not is_there(work):
+        write(work.evidence, report(decision, problem))
+
+
+def _judge(folder: Path, decision: Decision | None, problem: str) -> None:
+    """What was measured until then is judged, and cannot PASS."""
+    if not (folder / PLAN).is_file():
         return
-    write(folder, report(decision, problem))
+    with Folder.open_for_writing(folder) as evidence:
+        around = evidence.load().circumstances
+        if around == NONE and decision is not None:
+            around = decision.circumstances
+        if not around.problem:
+            evidence.keep_circumstances(replace(around, problem=problem or "it was not ended"))
+    session.judge(folder)
 
 
 def report(decision: Decision | None, problem: str) -> Report:

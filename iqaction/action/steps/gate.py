@@ -6,10 +6,11 @@ is missing or is none is red; what a step noted about its own end can only make 
 
 from __future__ import annotations
 
-from iqaction.action import reports
-from iqaction.action.job import NOT_RUN, Job
-from iqaction.action.work import SKIP, Decision, Ending
-from iqaction.errors import IqError
+from iqaction.action import holding, reports
+from iqaction.action.job import CONFIGURATION, INTERNAL, NOT_RUN, Job
+from iqaction.action.settings import REPORT, Settings
+from iqaction.action.work import SKIP, Ending
+from iqaction.errors import ConfigError, IqError
 from iqaction.evidence import report_json
 from iqaction.report import Report
 from iqaction.verdict import EXIT_CODE, Verdict
@@ -21,7 +22,11 @@ PARTIAL = "PARTIAL"
 
 def run(job: Job) -> int:
     """Say the verdict, give the outputs, and return the status that the job ends with."""
-    verdict, status, why = decide(job)
+    try:
+        verdict, status, why = decide(job)
+    except IqError as exc:  # what the steps before have kept is damaged
+        status = CONFIGURATION if isinstance(exc, ConfigError) else NOT_RUN
+        verdict, why = Verdict.NOT_RUN.value, exc.happened
     where = job.work.evidence
     job.log.output("verdict", verdict)
     for name, file in (("report", report_json.NAME), ("html", "report.html"), ("evidence", "")):
@@ -50,29 +55,39 @@ def decide(job: Job) -> tuple[str, int, str]:
         return _ended(ending, report)
     if report is None:
         return Verdict.NOT_RUN.value, NOT_RUN, why
-    return held_to(job, decision, report)
+    return held_to(job, report)
 
 
-def held_to(job: Job, decision: Decision | None, report: Report) -> tuple[str, int, str]:
+def held_to(job: Job, report: Report) -> tuple[str, int, str]:
     """What a report that was written means for the job."""
     settings = job.settings()
-    around = decision.circumstances if decision else None
-    if around is not None and around.shards:
-        measured = job.work.measured()
-        if measured is not None and measured.complete and report.verdict is not Verdict.NOT_RUN:
-            return PARTIAL, 0, f"shard {around.shard}/{around.shards} is measured; not judged here"
-        why = measured.problem if measured else "it did not end"
-        return Verdict.NOT_RUN.value, NOT_RUN, f"shard {around.shard}/{around.shards}: {why}"
+    if settings.is_leg:
+        return _of_shard(job, settings, report)
+    if report.gate is Verdict.PASS and report.verdict is Verdict.NOT_RUN:
+        return Verdict.NOT_RUN.value, NOT_RUN, "the report contradicts itself"
+    if settings.mode == REPORT and report.gate is Verdict.PASS and holding.lacking(job):
+        return Verdict.NOT_RUN.value, NOT_RUN, holding.lacking(job)
     status = EXIT_CODE[report.gate]
     if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
         return ACCEPTED, status, report.headline
-    if report.gate is Verdict.UNPROVEN and settings.warn_unproven:
+    if report.gate is Verdict.UNPROVEN and holding.warns(job, settings, None):
         return report.verdict.value, 0, f"{report.headline} (on_unproven: warn)"
     return report.verdict.value, status, report.headline
+
+
+def _of_shard(job: Job, settings: Settings, report: Report) -> tuple[str, int, str]:
+    shard = f"shard {settings.shard}/{settings.shards}"
+    measured = job.work.measured()
+    if measured is not None and measured.complete and report.verdict is not Verdict.NOT_RUN:
+        return PARTIAL, 0, f"{shard} is measured; not judged here"
+    why = measured.problem if measured and measured.problem else report.headline
+    return Verdict.NOT_RUN.value, NOT_RUN, f"{shard}: {why}"
 
 
 def _ended(ending: Ending, report: Report | None) -> tuple[str, int, str]:
     """A step that did not end well: its status, whatever a report says beside it."""
     verdict = Verdict.NOT_RUN if report is None else report.verdict
     said = Verdict.NOT_RUN if verdict is Verdict.PASS else verdict
-    return said.value, ending.exit_code, ending.reason.splitlines()[0]
+    # Beyond 255 a shell would see another number, which might be 0.
+    status = ending.exit_code if 0 < ending.exit_code < 256 else INTERNAL
+    return said.value, status, holding.first_line(ending.reason)

@@ -14,7 +14,7 @@ from pathlib import Path
 from iqaction import merging, session, surfaces
 from iqaction.action import again, keys, legs, places, reports
 from iqaction.action.job import Job
-from iqaction.action.settings import PUBLISH, REPORT, Settings
+from iqaction.action.settings import NONE, PUBLISH, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision, Measured
 from iqaction.action.workflow_log import WorkflowLog
 from iqaction.boot import stopping
@@ -34,6 +34,9 @@ def run(job: Job) -> int:
     settings, decision = job.settings(), job.work.decision()
     if decision is None:
         raise EvidenceError("the step before this one left no decision", next_step="read its log")
+    if job.work.ending() is not None:
+        job.log.notice("nothing is measured: a step before this one did not end well")
+        return 0
     if settings.mode == PUBLISH:
         made = legs.foreign(Path(settings.artifacts_path), decision.circumstances.run)
         reports.write(job.work.evidence, made)
@@ -60,6 +63,10 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
         return merging.merge([Path(decision.judged)], job.work.evidence, around)
     endpoint = job.work.endpoint()
     where = settings.endpoint
+    if endpoint is None and settings.boot != NONE:  # who answers there is not what was to be tested
+        raise EvidenceError(
+            "the step before this one started no endpoint", next_step="read its log"
+        )
     if endpoint is not None:
         where = endpoint.endpoint or where or "http://127.0.0.1"
         around = replace(

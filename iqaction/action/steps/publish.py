@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iqaction import surfaces
-from iqaction.action import reports, targets, tokens
-from iqaction.action.job import Job
+from iqaction.action import holding, reports, targets, tokens
+from iqaction.action.job import NOT_RUN, Job
 from iqaction.action.settings import PUBLISH, Settings
-from iqaction.action.work import SKIP, Decision
-from iqaction.errors import ConfigError, IqError
+from iqaction.action.work import SKIP, Decision, Ending
+from iqaction.errors import EvidenceError, IqError
 from iqaction.github import publishing, pulls
 from iqaction.github.publishing import Published
 from iqaction.report import NO_RUN, Report
@@ -27,9 +27,9 @@ from iqaction.verdict import Verdict
 
 def run(job: Job) -> int:
     """Post, and say where; the step never fails for what GitHub does."""
-    decision = job.work.decision()
+    decision = _decision(job)
     settings = Settings()
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(IqError):
         settings = job.settings()
     if settings.is_leg:  # the job that judges the whole publishes
         job.log.output("published", "true")
@@ -44,6 +44,15 @@ def run(job: Job) -> int:
     job.log.output("check_url", done.check_url)
     job.log.output("published", str(done.published).lower())
     return 0
+
+
+def _decision(job: Job) -> Decision | None:
+    """What was decided. Where that cannot be told, the job ends red, and says so on its check."""
+    try:
+        return job.work.decision()
+    except EvidenceError as exc:
+        reports.leave(job, Ending(NOT_RUN, exc.happened))
+        return None
 
 
 def _published(job: Job, settings: Settings, decision: Decision | None) -> Published:
@@ -67,7 +76,7 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
         run,
         numbers=numbers,
         gate=gate,
-        warn=settings.warn_unproven,
+        warn=holding.warns(job, settings, job.work.ending()),
         check=decision.check if decision else 0,
     )
     return publishing.publish(effects, target, client)
@@ -84,15 +93,11 @@ def _effects(
             if isinstance(effect, AppendSummary):
                 job.log.summary(effect.markdown)
         return Verdict.PASS, effects, decision.suite
-    if ending is None:
-        reports.conclude(job.work, "the run was cancelled, or a step before this one did not end")
-    else:
-        reports.conclude(job.work, ending.reason)
-    report = _linked(job, reports.stored(job.work.evidence))
-    gate = report.gate
-    if ending is not None and gate is Verdict.PASS:  # as the gate will: an ending is never green
-        gate = Verdict.NOT_RUN
-    return gate, surfaces.render_all(report), report.suite
+    if ending is None and not reports.is_there(job.work):
+        said = "the run was cancelled, or a step before this one did not end"
+        reports.leave(job, ending := Ending(NOT_RUN, said))
+    report = holding.ended(_linked(job, reports.stored(job.work.evidence)), ending)
+    return report.gate, surfaces.render_all(report), report.suite
 
 
 def _linked(job: Job, report: Report) -> Report:

@@ -1,0 +1,52 @@
+"""What a job is held to, said once: the check that is published and the exit status agree.
+
+Pure but for reading what the steps before have kept. Knows no GitHub.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iqaction.action.job import Job
+from iqaction.action.settings import REPORT, Settings
+from iqaction.action.work import Ending
+from iqaction.report import Report
+from iqaction.verdict import Verdict
+
+
+def ended(report: Report, ending: Ending | None) -> Report:
+    """The report of a job in which a step ended badly: never green, and it says why."""
+    if ending is None or not ending.exit_code:
+        return report
+    is_pass = report.verdict is Verdict.PASS
+    said = first_line(ending.reason)
+    is_known = any(said in problem for problem in report.problems)
+    return replace(
+        report,
+        verdict=Verdict.NOT_RUN if is_pass else report.verdict,
+        gate=Verdict.NOT_RUN if report.gate is Verdict.PASS else report.gate,
+        headline=f"the job did not end as it should: {said}" if is_pass else report.headline,
+        problems=report.problems if is_known else (*report.problems, ending.reason),
+    )
+
+
+def warns(job: Job, settings: Settings, ending: Ending | None) -> bool:
+    """True where an UNPROVEN is let through, as the user asked.
+
+    Not what was not measured: a step that ended badly, a leg of a matrix that is missing.
+    """
+    if not settings.warn_unproven or ending is not None:
+        return False
+    return settings.mode != REPORT or not lacking(job)
+
+
+def lacking(job: Job) -> str:
+    """Of the legs of a matrix, what is not there; "" where nothing is."""
+    measured = job.work.measured()
+    if measured is None:
+        return "the legs were not judged to the end"
+    return "" if measured.complete else measured.problem or "not every leg was measured"
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason is known")
