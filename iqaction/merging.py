@@ -7,10 +7,11 @@ is judged under the circumstances of the run that found it, and nothing is measu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from iqaction import judgement, session
-from iqaction.calls import Tag
+from iqaction.calls import Arm, EngineInfo, Tag
 from iqaction.circumstances import Circumstances
 from iqaction.errors import EvidenceError
 from iqaction.evidence.reading import BASELINE
@@ -39,10 +40,11 @@ def merge(folders: Sequence[Path], out: Path, circumstances: Circumstances) -> O
     with Folder.create_or_continue(out, first.plan, data, baseline) as folder:
         folder.keep_circumstances(circumstances)
         held: dict[tuple[str, Tag], Path] = {}
+        known = _Known()
         for path in folders:
             leg = first if path == folders[0] else _leg(path)
             _same_plan(path, leg, first)
-            _same_engines(path, leg, first)
+            _same_engines(path, leg, known)
             _apart(path, leg, held)
             folder.adopt(path)
     return session.judge(out)
@@ -68,22 +70,29 @@ def _same_plan(path: Path, leg: Observed, first: Observed) -> None:
         )
 
 
-def _same_engines(path: Path, leg: Observed, first: Observed) -> None:
+@dataclass
+class _Known:
+    """Who answered so far, and under which load."""
+
+    engines: dict[tuple[Arm, int], EngineInfo] = field(default_factory=dict)
+    loads: dict[tuple[Arm, int], int] = field(default_factory=dict)
+
+
+def _same_engines(path: Path, leg: Observed, known: _Known) -> None:
     """Legs may differ in where the engine was, and in nothing else."""
     for key, info in leg.engines.items():
-        known = first.engines.get(key, info)
-        differing = judgement.identity_change(known, info)
+        differing = judgement.identity_change(known.engines.setdefault(key, info), info)
         if differing is not None:
             raise EvidenceError(
-                f"{path} was observed on another engine than the first leg: {differing.what} was "
+                f"{path} was observed on another engine than an earlier leg: {differing.what} was "
                 f"{differing.before!r}, here {differing.after!r}",
                 expected="legs of one engine, on machines of one kind",
             )
     for key, (value, _) in leg.concurrency.items():
-        before = first.concurrency.get(key, (value, ""))[0]
+        before = known.loads.setdefault(key, value)
         if before != value:
             raise EvidenceError(
-                f"{path} was asked {value} at a time, the first leg {before} at a time",
+                f"{path} was asked {value} at a time, an earlier leg {before} at a time",
                 expected="the same load in every leg: set `concurrency` in the plan",
             )
 

@@ -17,23 +17,26 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from iqaction import __version__
+from iqaction import __version__, judgement
 from iqaction.action import places
 from iqaction.action.job import Job
 from iqaction.action.settings import COMPOSE, NONE, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision
 from iqaction.boot import programs
 from iqaction.boot.environment import scrubbed
+from iqaction.calls import Arm
 from iqaction.errors import EvidenceError, GithubError, IqError
 from iqaction.evidence.store import Folder
 from iqaction.github import artifacts
 from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.observed import Observed
+from iqaction.report import Report
 from iqaction.session import Outcome
 
 KEY = "measurement"  # among the machine's facts
 _KEPT = 20  # folders on one runner
+_MOST_ATTEMPTS = 4
 _DOCKER_S = 20.0
 _UNRELATED = ("paths", "warn_unproven", "comment", "check_run", "artifact", "allow_forks")
 
@@ -43,9 +46,13 @@ def artifact_name(settings: Settings | None, decision: Decision) -> str:
     attempt = decision.circumstances.run.attempt or 1
     if settings is None:
         return f"inferquality-refused-{attempt}-{uuid.uuid4().hex[:8]}"
+    return f"{_stem(settings, decision)}-{attempt}"
+
+
+def _stem(settings: Settings, decision: Decision) -> str:
     part = f"-{settings.shard}-of-{settings.shards}" if settings.is_leg else ""
     part = "-report" if settings.mode == REPORT else part
-    return f"inferquality-{decision.suite}{part}-{attempt}"
+    return f"inferquality-{decision.suite}{part}"
 
 
 def found(
@@ -57,7 +64,7 @@ def found(
     if not key:
         return decision
     decision = replace(decision, key=key)
-    for place, folder in _candidates(job, event, client, decision):
+    for place, folder in _candidates(job, settings, event, client, decision):
         measured = _same(folder, key)
         if measured is None:
             continue
@@ -75,8 +82,7 @@ def found(
 def remember(job: Job, decision: Decision, outcome: Outcome) -> None:
     """Keep complete evidence for a re-run on this runner; best effort."""
     around = decision.circumstances
-    whole = all(not s.coverage.missing for s in outcome.report.stages)
-    if not decision.key or not outcome.complete or not whole or around.problem:
+    if not decision.key or not outcome.complete or around.problem or not _whole(outcome.report):
         return
     place = places.judged(job.environ) / decision.key
     staged = place.with_name(f".{uuid.uuid4().hex}")
@@ -90,6 +96,11 @@ def remember(job: Job, decision: Decision, outcome: Outcome) -> None:
         job.log.notice(f"the evidence is not kept for a re-run: {exc.strerror or exc}")
 
 
+def _whole(report: Report) -> bool:
+    """True where nothing is left to ask of what the job is held to."""
+    return not any(s.coverage.missing for s in report.stages if s.required)
+
+
 def _prune(folder: Path) -> None:
     every = sorted((p for p in folder.iterdir()), key=lambda p: p.stat().st_mtime, reverse=True)
     for old in every[_KEPT:]:
@@ -97,16 +108,17 @@ def _prune(folder: Path) -> None:
 
 
 def _candidates(
-    job: Job, event: Event, client: Client | None, decision: Decision
+    job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
 ) -> Iterator[tuple[str, Path]]:
     yield "an earlier run on this runner", places.judged(job.environ) / decision.key
     if client is None or event.attempt < 2:
         return
     with contextlib.suppress(GithubError):
-        prefix = f"inferquality-{decision.suite}-"
+        earlier = range(max(1, event.attempt - _MOST_ATTEMPTS), event.attempt)
+        names = [f"{_stem(settings, decision)}-{n}" for n in earlier]
         every = artifacts.of_run(client, event.repository, event.run_id)
-        mine = [a for a in every if a.name.startswith(prefix) and a.same_repository]
-        for artifact in reversed(mine[-4:]):
+        mine = [a for a in every if a.name in names and a.same_repository and not a.expired]
+        for artifact in sorted(mine, key=lambda a: names.index(a.name), reverse=True):
             folder = job.work.path / "found" / str(artifact.id)
             try:
                 artifacts.fetch(client, event.repository, artifact, folder)
@@ -125,8 +137,14 @@ def _same(folder: Path, key: str) -> Observed | None:
             observed = evidence.load()
     except (IqError, OSError):
         return None
-    fits = observed.circumstances.machine.get(KEY) == key and not observed.circumstances.problem
-    return observed if fits and observed.root and not observed.problems else None
+    around = observed.circumstances
+    fits = around.machine.get(KEY) == key and not around.problem
+    # Who answers for a live reference is not ours to know, and may be another one by now.
+    alone = all(arm is not Arm.REFERENCE for arm, _ in observed.engines)
+    if not (fits and alone and observed.root and not observed.problems):
+        return None
+    # A run that was cancelled seals what it has, and is to be finished, not repeated.
+    return observed if _whole(judgement.judge(observed, __version__)) else None
 
 
 def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
@@ -136,14 +154,17 @@ def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
     images = _images(job, settings) if settings.boot == COMPOSE else ()
     if images is None:
         return ""
+    try:
+        judged_by = _digest(job.work.judge), _digest(Path(decision.baseline or "/dev/null"))
+    except OSError:
+        return ""
     asked = {k: v for k, v in asdict(settings).items() if k not in _UNRELATED}
     depends = {
         "version": __version__,
         "commit": event.tested_sha,
         "inputs": asked,
         "differences": [asdict(d) for d in decision.circumstances.differences],
-        "judge": _digest(job.work.judge),
-        "baseline": _digest(Path(decision.baseline)) if decision.baseline else "",
+        "judge": judged_by,
         "images": images,
     }
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
@@ -159,18 +180,19 @@ def _digest(folder: Path) -> str:
 
 
 def _images(job: Job, settings: Settings) -> tuple[str, ...] | None:
-    """The ids of the images that a compose file would start: a tag may have moved since. None
-    where docker does not tell, as for one that is not pulled yet."""
+    """What a compose file would start: the ids of its images, for a tag may have moved since, and
+    itself as resolved, for a variable may have another value. None where docker does not tell, as
+    for an image that is not pulled yet."""
     environ = {**scrubbed(job.environ), **settings.compose_env}
 
-    def docker(*arguments: str) -> list[str] | None:
+    def docker(*arguments: str) -> str:
         done = programs.run(
             ("docker", *arguments), env=environ, cwd=job.workspace(), timeout_s=_DOCKER_S
         )
-        return sorted(set(done.out.split())) if done.is_good else None
+        return done.out if done.is_good else ""
 
-    names = docker("compose", "-f", settings.compose_file, "config", "--images")
-    if not names:
-        return None
-    ids = docker("image", "inspect", "--format", "{{.Id}}", *names)
-    return tuple(ids) if ids else None
+    compose = ("compose", "-f", settings.compose_file, "config")
+    resolved = docker(*compose)
+    names = sorted(set(docker(*compose, "--images").split()))
+    ids = docker("image", "inspect", "--format", "{{.Id}}", *names).split() if names else []
+    return (resolved, *sorted(set(ids))) if resolved and ids else None
