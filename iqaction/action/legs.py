@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,8 @@ from iqaction.verdict import Verdict, cap, combine
 _MAX_FOLDERS = 2_000
 _NAME = re.compile(r"(?P<leg>.+?)-(?P<attempt>[0-9]{1,6})\Z")
 _SHARD = re.compile(r"-[0-9]+-of-[0-9]+\Z")
+_SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_MAX_BYTES, _MAX_FILES = 1 << 30, 5_000  # of one leg
 _FOREIGN = (
     "this was measured and reported by a workflow that the pull request itself could change: read "
     "it as its author's word"
@@ -69,16 +72,19 @@ def judged(job: Job, settings: Settings, decision: Decision) -> Outcome:
         by_suite.setdefault(leg.suite, []).append(leg)
     folder = job.work.evidence
     if len(by_suite) == 1 and not missing and all(_is_shard(x) for x in found):
+        for leg in found:
+            _of_this_run(leg, around.run)
         return _merged(found, folder, around)
     made: dict[str, Report] = {}
     complete = not missing
     for suite, legs in sorted(by_suite.items()):
-        place = folder / "legs" / suite
-        made[suite] = _report_of(legs, place, around)
-        complete &= made[suite].verdict is not Verdict.NOT_RUN
+        name = suite if _SUITE.match(suite) else f"leg {len(made) + 1}"
+        made[name] = _report_of(legs, folder / "legs" / name, around)
+        complete &= made[name].verdict is not Verdict.NOT_RUN
     report = combined(made, missing, around.run, decision.suite)
     reports.write(folder, report)
-    return Outcome(report, folder, "", complete, "; ".join(report.problems))
+    why = "; ".join(p.splitlines()[0] for p in report.problems if p) or report.headline
+    return Outcome(report, folder, "", complete, "" if complete else why)
 
 
 def newest(folder: Path) -> list[Leg]:
@@ -100,7 +106,7 @@ def newest(folder: Path) -> list[Leg]:
     legs: dict[str, Leg] = {}
     for path, _ in zip(sorted(folder.iterdir()), range(_MAX_FOLDERS), strict=False):
         matched = _NAME.match(path.name)
-        if not path.is_dir() or path.is_symlink() or not (path / REPORT).is_file():
+        if path.is_symlink() or not path.is_dir() or not (path / REPORT).is_file():
             continue
         name = matched["leg"] if matched else path.name
         attempt = int(matched["attempt"]) if matched else 0
@@ -158,7 +164,8 @@ def _merged(legs: Sequence[Leg], out: Path, around: Circumstances) -> Outcome:
         changed_lines=around.changed_lines or theirs[0].changed_lines,
         problem="; ".join(dict.fromkeys(problems)),
     )
-    return merging.merge([leg.path for leg in legs], out, joined)
+    outcome = merging.merge([leg.path for leg in legs], out, joined)
+    return replace(outcome, complete=not joined.problem, problem=joined.problem)
 
 
 def _differences(every: Iterable[Circumstances]) -> tuple[Difference, ...]:
@@ -170,19 +177,90 @@ def _report_of(legs: Sequence[Leg], place: Path, around: Circumstances) -> Repor
     """The report of one suite, judged here from its evidence; never taken from a leg's word where
     there is evidence to judge."""
     try:
+        for leg in legs:
+            _of_this_run(leg, around.run)
+        refused = [_refusal(leg) for leg in legs if not (leg.path / PLAN).is_file()]
+        if refused:
+            return _not_run(*refused)
         if all(_is_shard(leg) for leg in legs):
             return _merged(legs, place, around).report
-        (leg,) = legs
-        shutil.copytree(leg.path, place, ignore=shutil.ignore_patterns(".lock"))
-        if not (place / PLAN).is_file():
-            return reports.stored(place)  # a leg that was refused, or never started
-        with Folder.open(place) as folder:
-            observed = folder.load()
-        report = judgement.judge(observed, __version__)
-        return replace(report, evidence_root=observed.root)
-    except (IqError, OSError, ValueError) as exc:
-        said = exc.happened if isinstance(exc, IqError) else f"its artifact cannot be read: {exc}"
-        return Report(Verdict.NOT_RUN, (), said, gate=Verdict.NOT_RUN, problems=(said,))
+        if len(legs) > 1:
+            return _not_run(f"{len(legs)} artifacts of one suite that are no shards of it")
+        return _judged_whole(legs[0].path, place, around)
+    except IqError as exc:
+        return _not_run(exc.happened)
+    except (OSError, ValueError) as exc:
+        return _not_run(f"its artifact cannot be read: {exc}")
+
+
+def _judged_whole(theirs: Path, place: Path, around: Circumstances) -> Report:
+    """A suite that one job measured whole. What was agreed to is read from where the pull request
+    starts, as this job has read it; the leg's word for it counts for nothing."""
+    _copy(theirs, place)
+    with Folder.open(place) as folder:
+        observed = folder.load()
+    known = observed.circumstances
+    known = replace(
+        known, acceptances=around.acceptances, differences=_differences((around, known))
+    )
+    report = judgement.judge(replace(observed, circumstances=known), __version__)
+    return replace(report, evidence_root=observed.root)
+
+
+def _not_run(*problems: str) -> Report:
+    return Report(Verdict.NOT_RUN, (), problems[0], gate=Verdict.NOT_RUN, problems=problems)
+
+
+def _refusal(leg: Leg) -> str:
+    """Why a leg has no evidence: it was refused, or its endpoint was never asked."""
+    report = reports.stored(leg.path)
+    return report.problems[0] if report.problems else report.headline
+
+
+def _of_this_run(leg: Leg, run: Run) -> None:
+    """Refuse what an earlier job left in the folder of artifacts: another commit's evidence would
+    stand in for a leg that is missing.
+
+    Raises
+    ------
+    EvidenceError
+        It is of another commit, or does not say of which.
+    """
+    if (leg.path / PLAN).is_file():
+        theirs = _circumstances(leg.path).run
+    else:
+        theirs = reports.stored(leg.path).run
+    # A workflow that another one's end has started is tested at another commit than that one.
+    same = theirs.head_sha == run.head_sha
+    if run.event != "workflow_run":
+        same = same and theirs.tested_sha == run.tested_sha
+    if not same or theirs.repository != run.repository:
+        raise EvidenceError(
+            f"{leg.name}: its evidence is of the commit {theirs.head_sha[:12] or '(none)'}, and "
+            f"this run is of {run.head_sha[:12] or '(none)'}",
+            expected="the artifacts of this run, in a folder that held nothing before",
+        )
+
+
+def _copy(theirs: Path, place: Path) -> None:
+    """The plain files of a folder, within bounds: it is anybody's, and what lies here is uploaded.
+
+    Raises
+    ------
+    EvidenceError
+        There is a link or a device in it, or it is too large.
+    """
+    size = count = 0
+    for path in sorted(theirs.rglob("*")):
+        mode = path.lstat().st_mode
+        size, count = size + path.lstat().st_size, count + 1
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise EvidenceError("its artifact holds something that is neither file nor folder")
+        if size > _MAX_BYTES or count > _MAX_FILES:
+            raise EvidenceError(
+                f"its artifact holds more than {_MAX_BYTES:,} bytes or {_MAX_FILES:,} files"
+            )
+    shutil.copytree(theirs, place, symlinks=True, ignore=shutil.ignore_patterns(".lock"))
 
 
 def combined(made: Mapping[str, Report], missing: Sequence[str], run: Run, suite: str) -> Report:
