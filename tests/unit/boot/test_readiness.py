@@ -92,8 +92,18 @@ def test_wait__dead(tmp_path):
 
 def test_wait__dead_though_it_answers(tmp_path):
     """An answer counts only while what was started is alive: else another one gave it."""
+    clock = Clock()
+
+    def probe():
+        clock.sleep(5)  # alive when it was asked, dead when it answered
+        return ""
+
+    def alive():
+        return "it has ended" if clock.now > 4 else ""
+
+    watched = Watched(probe, alive, LogTail(tmp_path / "log"))
     with pytest.raises(BootError, match="it has ended"):
-        waited(tmp_path, [""], [(0, "it has ended")])
+        readiness.wait(watched, 60, clock.world(), Said(), at_once)
 
 
 def test_wait__deadline(tmp_path):
@@ -197,6 +207,12 @@ def test_probe__healthy_is_not_ready(status, chat):
     """/health and a list of models say nothing about a generation."""
     with engine(status, chat) as url:
         assert readiness.probe(url, "", "", "") != ""
+
+
+def test_probe__says_why():
+    """The engine's own words are the reason."""
+    with engine(500, {"error": {"message": "worker died"}}) as url:
+        assert "worker died" in readiness.probe(url, "", "", "")
 
 
 def test_probe__nobody():

@@ -171,4 +171,5 @@ def test_send__a_recycled_id():
 
         processes.send(stale, signal.SIGKILL)
 
-        assert other.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.3)
