@@ -16,7 +16,7 @@ from iqaction import inputs, sources
 from iqaction.action import git_base, globs, protected
 from iqaction.action.job import Job
 from iqaction.action.protected import Protected, Wanted
-from iqaction.action.settings import RUN, Settings
+from iqaction.action.settings import NONE, RUN, Settings
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github import changes as github_changes
 from iqaction.github import contents
@@ -25,7 +25,7 @@ from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.report import ChangedLine
 
-_PULL_REQUESTS = ("pull_request", "merge_group")
+PULL_REQUESTS = ("pull_request", "merge_group")
 # As the names of our artifacts end, by which mode report tells shards, and reports of them.
 _TAKEN = re.compile(r"(?:.*-)?(?:report|[0-9]+-of-[0-9]+)\Z")
 _MAX_FILE = 64 * 1024 * 1024
@@ -113,6 +113,22 @@ def _own(settings: Settings, event: Event, workspace: Path) -> list[str]:
     return [_in_repository(x, workspace) for x in named if x and "://" not in x]
 
 
+def no_baseline(settings: Settings) -> str:
+    """How a baseline is made, for a run that has none."""
+    plan = f" --plan {settings.plan}" if settings.plan else ""
+    both = (
+        "\n  or:       check out with `fetch-depth: 0`: the merge-base is then started first, and "
+        "is the reference of this run"
+    )
+    return (
+        "there is no baseline to compare with\n"
+        "  next:     with the trusted server up, "
+        f"`iqaction observe{plan} --endpoint URL --evidence .inferquality/baseline`; restart the "
+        "server and repeat with `--launch 1`, then 2 and 3; commit the folder on the base branch "
+        "and name it as the input `baseline`"
+    ) + ("" if settings.boot == NONE or settings.is_leg else both)
+
+
 def _in_repository(path: str, workspace: Path) -> str:
     """A path as GitHub names it; one that is elsewhere fits no changed file."""
     return posixpath.relpath(posixpath.join(str(workspace), path), str(workspace))
@@ -169,7 +185,7 @@ def judge_files(
     """
     wanted = Wanted(settings.plan, settings.stages, settings.baseline)
     workspace, into = job.workspace(), job.work.judge
-    if event.name not in _PULL_REQUESTS:
+    if event.name not in PULL_REQUESTS:
         return protected.as_it_is(wanted, workspace, into)
     read, folder = _readers(workspace, event, client)
     touched = None

@@ -175,8 +175,17 @@ def _failed(what: str, done: Done) -> GithubError:
     )
 
 
-def _runner(workspace: Path) -> Run:
-    """Runs git on one workspace, whoever owns it, and on nothing around it."""
+@dataclass(frozen=True)
+class Command:
+    """git on one workspace, as an argument list and the whole of its environment."""
+
+    arguments: Sequence[str]
+    environ: Mapping[str, str]
+
+
+def command(workspace: Path, *arguments: str) -> Command:
+    """git that reads one workspace, whoever owns it, and nothing around it; it runs no hook,
+    fetches nothing and asks nobody."""
     fixed = [
         "git",
         *("-c", "safe.directory=*"),  # of a container's user, often
@@ -196,14 +205,18 @@ def _runner(workspace: Path) -> Run:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
     }
+    return Command([*fixed, *arguments], env)
 
+
+def _runner(workspace: Path) -> Run:
     def run(arguments: Sequence[str], given: bytes) -> Done:
         try:
+            asked = command(workspace, *arguments)
             done = subprocess.run(  # noqa: S603 - an argument list of ours, no shell
-                [*fixed, *arguments],
+                list(asked.arguments),
                 input=given,
                 capture_output=True,
-                env=env,
+                env=dict(asked.environ),
                 timeout=TIMEOUT_S,
                 check=False,
             )

@@ -113,15 +113,15 @@ def _judge(folder: Path, decision: Decision | None, problem: str) -> None:
     session.judge(folder)
 
 
-def report(decision: Decision | None, problem: str) -> Report:
-    """A NOT RUN that says why."""
+def report(decision: Decision | None, problem: str, verdict: Verdict = Verdict.NOT_RUN) -> Report:
+    """A report without a measurement, which says why."""
     suite = decision.suite if decision else "default"
     return Report(
-        Verdict.NOT_RUN,
+        verdict,
         (),
         f"nothing was measured: {problem.splitlines()[0] if problem else 'no reason is known'}",
         suite,
-        Verdict.NOT_RUN,
+        verdict,
         problems=(problem,),
         run=decision.circumstances.run if decision else NO_RUN,
         tool_version=__version__,

@@ -41,6 +41,8 @@ class Decision:
         Folder of the evidence to publish again.
     key
         Under which this measurement is found again; "" where it cannot be.
+    base
+        The merge-base, where it is to be started as the reference.
     check
         Id of the check run that is in progress, 0 where there is none.
     """
@@ -53,6 +55,7 @@ class Decision:
     judged: str = ""
     key: str = ""
     check: int = 0
+    base: str = ""
     suite: str = "default"
     circumstances: Circumstances = NONE
 
@@ -93,6 +96,11 @@ class Work:
     @property
     def evidence(self) -> Path:
         return self.path / "evidence"
+
+    @property
+    def reference(self) -> Path:
+        """Evidence of what the merge-base serves, where there is no baseline."""
+        return self.path / "reference"
 
     @property
     def judge(self) -> Path:

@@ -7,21 +7,18 @@ runner leaves ten seconds and kills what is left.
 from __future__ import annotations
 
 import contextlib
-import io
 from dataclasses import replace
 from pathlib import Path
 
 from iqaction import merging, session, surfaces
-from iqaction.action import again, keys, legs, places, reports
+from iqaction.action import again, keys, legs, logged, places, reports
 from iqaction.action.job import Job
 from iqaction.action.settings import NONE, PUBLISH, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision, Measured
-from iqaction.action.workflow_log import WorkflowLog
 from iqaction.boot import stopping
 from iqaction.circumstances import Circumstances
 from iqaction.errors import BootError, EvidenceError, IqError
 from iqaction.outcome_view import page
-from iqaction.progress import Plain
 from iqaction.report import Report
 from iqaction.session import Outcome, RunOptions
 from iqaction.surfaces._base import AppendSummary
@@ -79,7 +76,7 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
         around = replace(around, machine={**around.machine, again.KEY: decision.key})
     with job.log.group("asking"), job.log.quiet():
         return session.run(
-            _options(job, settings, decision, where, around), progress=_progress(job)
+            _options(job, settings, decision, where, around), progress=logged.progress(job)
         )
 
 
@@ -100,23 +97,6 @@ def _options(
         reference_model=settings.reference_model,
         circumstances=around,
     )
-
-
-def _progress(job: Job) -> Plain:
-    """Lines for a log, model names and paths in them disarmed."""
-    return Plain(_Lines(job.log), job.clock)
-
-
-class _Lines(io.StringIO):
-    """A stream that a log's foreign lines are written to."""
-
-    def __init__(self, log: WorkflowLog) -> None:
-        super().__init__()
-        self._log = log
-
-    def write(self, text: str) -> int:
-        self._log.text(text)
-        return len(text)
 
 
 def _summarise(job: Job, report: Report) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction.action import again, deciding, reports, targets, tokens
+from iqaction.action import again, base_tree, deciding, reports, targets, tokens
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
 from iqaction.action.settings import NONE, PUBLISH, RUN, Settings
 from iqaction.action.work import MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
@@ -19,6 +19,9 @@ from iqaction.github import checks
 from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.report import NO_RUN, Run
+from iqaction.verdict import EXIT_CODE, Verdict
+
+UNPROVEN = EXIT_CODE[Verdict.UNPROVEN]
 
 
 def run(job: Job) -> int:
@@ -36,7 +39,11 @@ def run(job: Job) -> int:
     job.work.keep(decision)
     if decision.action == REFUSE:
         job.log.error(decision.reason, title="inferquality")
-        reports.leave(job, Ending(decision.exit_code, decision.reason))
+        if decision.exit_code == UNPROVEN:  # a verdict, and no step that ended badly
+            made = reports.report(decision, decision.reason, Verdict.UNPROVEN)
+            reports.write(job.work.evidence, made)
+        else:
+            reports.leave(job, Ending(decision.exit_code, decision.reason))
     else:
         job.log.notice(_told(decision), title="inferquality")
     _outputs(job, settings, decision)
@@ -85,9 +92,25 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         suite=deciding.suite(settings, files.plan),
         circumstances=around,
     )
-    if settings.mode == RUN:
+    if settings.mode == RUN and not decision.baseline and event.name in deciding.PULL_REQUESTS:
+        decision = _without_baseline(job, settings, event, decision)
+    if settings.mode == RUN and decision.action == MEASURE:
         decision = again.found(job, settings, event, client, decision)
     return replace(decision, check=_begun(job, settings, client, decision))
+
+
+def _without_baseline(job: Job, settings: Settings, event: Event, decision: Decision) -> Decision:
+    """What the merge-base serves is the reference, where it can be started; else it is said how
+    a baseline is made. Measuring the candidate alone would prove nothing."""
+    base = ""
+    if settings.boot != NONE and not settings.is_leg:
+        base = base_tree.commit(job.workspace(), event)
+    if base:
+        said = "there is no baseline: the merge-base is started first, as the reference"
+        return replace(decision, base=base, reason=said)
+    return replace(
+        decision, action=REFUSE, exit_code=UNPROVEN, reason=deciding.no_baseline(settings)
+    )
 
 
 def _in(job: Job, plan: str) -> Path | None:
@@ -135,6 +158,7 @@ def _outputs(job: Job, settings: Settings | None, decision: Decision) -> None:
     uploads = settings is None or (
         settings.artifact and settings.mode != PUBLISH and decision.action != SKIP
     )
+    job.log.output("reference", str(is_measured and bool(decision.base)).lower())
     job.log.output("boot", str(is_measured and boots).lower())
     job.log.output("observe", str(is_observed).lower())
     job.log.output("artifact", str(uploads).lower())
