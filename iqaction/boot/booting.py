@@ -57,14 +57,7 @@ def boot(spec: Spec, probe: Probe, *, say: Say, world: World) -> Booted:
     lease.reap(spec.leases, owner, world.now(), lambda path: stopping.stop(path, bare), say)
     if spec.endpoint:
         _must_be_free(spec.endpoint)
-    try:
-        spec.work.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(spec.log, b"")
-    except OSError as exc:
-        raise BootError(
-            f"cannot write {spec.log}: {exc.strerror or exc}",
-            expected="a private folder of the job, with space in it",
-        ) from exc
+    _new_log(spec)
     held = _lease(spec, owner, world)
     path = lease.path_of(spec.leases, held.mark)
     try:
@@ -106,6 +99,17 @@ def _booted(spec: Spec, held: Lease, probe: Probe, say: Say, world: World) -> Bo
         if started is not None:
             started.release()
     return Booted(endpoint, path, machine.bounded(facts), spec.log)
+
+
+def _new_log(spec: Spec) -> None:
+    try:
+        spec.work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(spec.log, b"")
+    except OSError as exc:
+        raise BootError(
+            f"cannot write {spec.log}: {exc.strerror or exc}",
+            expected="a private folder of the job, with space in it",
+        ) from exc
 
 
 def _owner(given: Owner, world: World) -> Owner:
