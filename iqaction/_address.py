@@ -11,8 +11,8 @@ import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from iqaction import __version__
-from iqaction.calls import JSON
 from iqaction.errors import ConfigError
+from iqaction.json_value import JSON
 
 _SHORT_SECRET = 8  # a shorter key would be "found" in ordinary text
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from iqaction.rows import Rows
 
-JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
-
 
 class Arm(str, enum.Enum):
     """Which server is asked."""

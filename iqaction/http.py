@@ -27,8 +27,9 @@ from requests.structures import CaseInsensitiveDict
 
 from iqaction._address import Address
 from iqaction._sockets import Adapter, Connections
-from iqaction.calls import JSON, Answer, Call, EngineInfo, FailureKind, Observation, digest
+from iqaction.calls import Answer, Call, EngineInfo, FailureKind, Observation, digest
 from iqaction.engines._base import Dialect, WireReply, WireRequest
+from iqaction.json_value import JSON
 
 _T = TypeVar("_T")
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iqaction.calls import (
-    JSON,
     Answer,
     Arm,
     Failure,
@@ -21,6 +20,7 @@ from iqaction.calls import (
     TokenIds,
 )
 from iqaction.errors import ConfigError
+from iqaction.json_value import JSON
 from iqaction.observed import Observed
 from iqaction.prompts import Prompt
 from iqaction.report import Divergence, Report, UnitFault

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 from iqaction.report import Check, Report, StageResult
 from iqaction.surfaces import _facts, _figures, _standing
 from iqaction.terminal import inline, paragraph, table, width

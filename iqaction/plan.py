@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
+from iqaction.json_value import JSON
 
 SCHEMA = "https://inferquality.dev/schemas/plan/v1"
 Value = None | bool | int | float | str | tuple["Value", ...]

@@ -19,8 +19,9 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iqaction.calls import JSON, Message
+from iqaction.calls import Message
 from iqaction.errors import ConfigError
+from iqaction.json_value import JSON
 
 MAX_BYTES = 64 * 1024 * 1024  # of a prompt file, unpacked
 MAX_PROMPTS = 100_000

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable
 
-from iqaction.calls import JSON
 from iqaction.document import (
     Listing,
     Node,
@@ -21,6 +20,7 @@ from iqaction.document import (
     scalar,
 )
 from iqaction.errors import ConfigError
+from iqaction.json_value import JSON
 from iqaction.plan import Value
 from iqaction.prompts import canonical
 from iqaction.spelling import nearest

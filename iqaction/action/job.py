@@ -48,6 +48,17 @@ class Job:
         """The inputs. Raises ConfigError for a mistake in them."""
         return settings.read(self.work.inputs())
 
+    def known_settings(self) -> Settings:
+        """The inputs; where there is a mistake in them, what they tell all the same."""
+        try:
+            return self.settings()
+        except ConfigError:
+            pass
+        try:
+            return settings.known(self.work.inputs())
+        except IqError:
+            return Settings()
+
     def event(self) -> Event:
         """What this run is for. Raises ConfigError where that cannot be known."""
         path = self.environ.get("GITHUB_EVENT_PATH", "")

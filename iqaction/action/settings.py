@@ -7,8 +7,9 @@ a test holds the two together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from iqaction import engines, shards
 from iqaction.action import globs
@@ -24,6 +25,7 @@ _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TIME = re.compile(r"([0-9]{1,6})(s|m|h)?\Z")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+T = TypeVar("T")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -123,6 +125,34 @@ def read(inputs: Mapping[str, str]) -> Settings:
     )
     _together(found)
     return found
+
+
+def known(inputs: Mapping[str, str]) -> Settings:
+    """What inputs with a mistake in them still tell: whose result it is, and what is posted of it.
+
+    A mistake elsewhere must not make a comment for who wants none, nor leave an earlier verdict
+    standing on the suite's own.
+    """
+    get = _Texts(inputs)
+
+    def told(read: Callable[[], T], absent: T) -> T:
+        try:
+            return read()
+        except ConfigError:
+            return absent
+
+    shard, parts = told(lambda: shards.read(get("shard"), "shard"), (0, 0))
+    return Settings(
+        mode=told(lambda: get.choice("mode", MODES), RUN),
+        stages=inputs.get("stages", "").strip("\n"),
+        plan=told(lambda: get("plan"), ""),
+        suite=told(lambda: _matching(get("suite"), "suite", _SUITE, "a name"), ""),
+        comment=told(lambda: get.flag("comment", default=True), True),
+        check_run=told(lambda: get.flag("check_run", default=True), True),
+        artifact=told(lambda: get.flag("artifact", default=True), True),
+        shard=shard,
+        shards=parts,
+    )
 
 
 class _Texts:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from iqaction.calls import JSON
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import canon, dataclass_json
+from iqaction.json_value import JSON
 
 MEASURE, SKIP, REFUSE, REPUBLISH = ("measure", "skip", "refuse", "republish")
 _MAX_BYTES = 16 * 1024 * 1024

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iqaction.boot.logs import mask, spelled
-from iqaction.calls import JSON
 from iqaction.errors import BootError
+from iqaction.json_value import JSON
 
 LOOPBACK = "127.0.0.1"
 HIDDEN = "(hidden)"

@@ -12,7 +12,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from iqaction.calls import JSON, Answer, Call, Capability, EngineInfo, FailureKind
+from iqaction.calls import Answer, Call, Capability, EngineInfo, FailureKind
+from iqaction.json_value import JSON
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iqaction.calls import JSON, Chat, EngineInfo, Failure, FailureKind, Generation
+from iqaction.calls import Chat, EngineInfo, Failure, FailureKind, Generation
 from iqaction.engines import _errors, _logprobs
 from iqaction.engines._base import WireReply, WireRequest
 from iqaction.engines._logprobs import Asked, Listed
 from iqaction.engines._reading import as_count, as_ids, as_list, as_map, as_text
+from iqaction.json_value import JSON
 from iqaction.rows import Position, Token, pack, value_fault
 
 PATH = "/v1/chat/completions"

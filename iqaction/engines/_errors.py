@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from iqaction.calls import JSON, Failure, FailureKind
+from iqaction.calls import Failure, FailureKind
 from iqaction.engines._base import WireReply
 from iqaction.engines._reading import as_list, as_map, as_text
+from iqaction.json_value import JSON
 
 _LONGEST = 400  # characters of a server's message that are kept
 _REFUSED = (400, 422)

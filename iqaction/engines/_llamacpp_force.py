@@ -15,11 +15,12 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iqaction.calls import JSON, EngineInfo, Failure, FailureKind, Force, Scored
+from iqaction.calls import EngineInfo, Failure, FailureKind, Force, Scored
 from iqaction.engines import _errors, _forced, _logprobs, _tokens
 from iqaction.engines._base import WireReply, WireRequest
 from iqaction.engines._logprobs import Asked
 from iqaction.engines._reading import as_ids, as_list, as_map, as_text
+from iqaction.json_value import JSON
 from iqaction.rows import Position
 
 _T = TypeVar("_T")

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.engines._reading import (
     as_bytes,
     as_id,
@@ -23,6 +22,7 @@ from iqaction.engines._reading import (
     as_number,
     as_text,
 )
+from iqaction.json_value import JSON
 from iqaction.rows import Position, Token
 
 _PLACEHOLDER = re.compile(r"token_id:(\d{1,10})\Z")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.engines._reading import as_count, as_list, as_map, as_text
 from iqaction.errors import EngineError
+from iqaction.json_value import JSON
 
 _SHOWN = 10  # names in an error message
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 
 _LARGEST_ID = 2**31 - 1  # no vocabulary is larger; a bigger number is no token id
 

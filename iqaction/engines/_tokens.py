@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from iqaction.calls import JSON, Failure, FailureKind, TokenIds
+from iqaction.calls import Failure, FailureKind, TokenIds
 from iqaction.engines import _errors
 from iqaction.engines._base import WireReply
 from iqaction.engines._reading import as_id, as_ids, as_map
+from iqaction.json_value import JSON
 
 
 def read_ids(body: JSON) -> tuple[int, ...] | None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from iqaction.calls import (
-    JSON,
     Call,
     Capability,
     Chat,
@@ -29,6 +28,7 @@ from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
 from iqaction.engines._chat import Form, Reply, Said
 from iqaction.engines._logprobs import Listed
 from iqaction.engines._reading import as_count, as_ids, as_list, as_map, as_text
+from iqaction.json_value import JSON
 from iqaction.rows import Position, Token
 
 _KEPT = ("ftype", "n_vocab", "n_params", "n_ctx_train")  # of the model's own figures

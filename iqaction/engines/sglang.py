@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iqaction.calls import (
-    JSON,
     Answer,
     Call,
     Capability,
@@ -35,6 +34,7 @@ from iqaction.engines._reading import (
     as_text,
 )
 from iqaction.engines.vllm import tokenize_body
+from iqaction.json_value import JSON
 from iqaction.rows import Position, Token
 
 _NEUTRAL: Mapping[str, JSON] = {

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iqaction.calls import (
-    JSON,
     Answer,
     Call,
     Capability,
@@ -28,6 +27,7 @@ from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
 from iqaction.engines._chat import Form, Reply
 from iqaction.engines._logprobs import Listed
 from iqaction.engines._reading import as_id, as_list, as_map, as_number, as_text
+from iqaction.json_value import JSON
 from iqaction.rows import Position, Token, value_fault
 
 _FORM = Form(

@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
+from iqaction.json_value import JSON
 
 _SHOWN = 80
 

@@ -15,8 +15,8 @@ import typing
 from collections.abc import Mapping
 from typing import TypeVar
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
+from iqaction.json_value import JSON
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from iqaction.calls import (
-    JSON,
     Answer,
     Arm,
     Capability,
@@ -26,6 +25,7 @@ from iqaction.calls import (
 from iqaction.errors import EvidenceError
 from iqaction.evidence import schema
 from iqaction.evidence.rows_codec import decode_rows, encode_rows
+from iqaction.json_value import JSON
 from iqaction.rows import Rows
 
 SCHEMA = "https://inferquality.dev/schemas/observation/v1"

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from iqaction import plan as plans
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading
 from iqaction.evidence.lines import FOLDER
 from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, PLAN, PROMPTS
 from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree
+from iqaction.json_value import JSON
 from iqaction.plan import Plan
 from iqaction.prompts import MAX_BYTES
 

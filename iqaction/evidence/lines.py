@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from iqaction.calls import JSON, Tag
+from iqaction.calls import Tag
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, envelope, journal, schema
+from iqaction.json_value import JSON
 
 FOLDER = "observations"
 ENGINES = "engines"  # who answered, and how many requests were in flight; no stage's name

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 from iqaction import plan as plans
 from iqaction import prompts as prompt_files
-from iqaction.calls import JSON, Arm, EngineInfo, Generation, Observation, Scored, Tag
+from iqaction.calls import Arm, EngineInfo, Generation, Observation, Scored, Tag
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import canon, circumstances_json, envelope, journal, manifest, schema
 from iqaction.evidence.lines import ENGINES, FOLDER, Item, Key, Where, item, locate, stored_as
 from iqaction.evidence.lines import unpacked as unpacked_lines
 from iqaction.evidence.tree import MAX_EVIDENCE, Tree, digest, explain
+from iqaction.json_value import JSON
 from iqaction.observed import Observed
 from iqaction.plan import Plan
 from iqaction.prompts import Prompt

@@ -11,9 +11,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, schema
+from iqaction.json_value import JSON
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATES = "https://inferquality.dev/evidence/"

@@ -11,8 +11,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from iqaction.calls import JSON
 from iqaction.evidence import canon, dataclass_json, schema
+from iqaction.json_value import JSON
 from iqaction.report import Report
 
 NAME = "report.json"

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
+from iqaction.json_value import JSON
 from iqaction.rows import PAD, Match, Rows
 
 MAX_N = 1_000_000

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, quick
+from iqaction.json_value import JSON
 
 NAMES = (
     "accept",

@@ -26,7 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 
-from iqaction.calls import JSON, Arm, EngineInfo, Observation
+from iqaction.calls import Arm, EngineInfo, Observation
 from iqaction.circumstances import Circumstances
 from iqaction.errors import EvidenceError
 from iqaction.evidence import (
@@ -44,6 +44,7 @@ from iqaction.evidence.journal import Journal
 from iqaction.evidence.lines import ENGINES, stored_as, unpacked
 from iqaction.evidence.reading import CIRCUMSTANCES, PLAN, PROMPTS, Loaded
 from iqaction.evidence.tree import MAX_EVIDENCE, Tree, explain
+from iqaction.json_value import JSON
 from iqaction.observed import Observed
 from iqaction.plan import Plan
 from iqaction.prompts import MAX_BYTES

@@ -10,7 +10,7 @@ import json
 import re
 from urllib.parse import urlsplit
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 
 _SHA = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9_.-]{1,100}/(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,100}\Z")

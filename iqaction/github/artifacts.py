@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError, GithubError
 from iqaction.github._reading import digits, field, instant, number, repository, sha, text
 from iqaction.github.client import Client
+from iqaction.json_value import JSON
 
 _CHUNK = 1 << 16
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

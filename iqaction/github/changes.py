@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github._reading import field, number, sha, text
 from iqaction.github.client import Client
 from iqaction.github.event import Event
+from iqaction.json_value import JSON
 from iqaction.report import ChangedLine
 
 MOST_OF_A_PULL_REQUEST = 3_000

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github import artifacts, publication
 from iqaction.github._reading import address, field, number, text
 from iqaction.github.client import Client
 from iqaction.github.publication import ANNOTATIONS, Mark, Posted, Target
+from iqaction.json_value import JSON
 from iqaction.surfaces._base import Annotate, PutCheckRun
 
 _REFUSED = 422

@@ -19,10 +19,10 @@ import requests
 import urllib3
 
 from iqaction import __version__
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github import _advice, _reading
 from iqaction.github._waiting import Outcome, is_failure, is_limit, seconds_before_retry
+from iqaction.json_value import JSON
 
 Params = Mapping[str, str | int]
 Look = Callable[[], JSON]  # what an earlier try made, or None

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github import publication, pulls
 from iqaction.github._reading import address, number, text
 from iqaction.github.client import Client
 from iqaction.github.publication import Mark, Posted, Target
+from iqaction.json_value import JSON
 from iqaction.surfaces._base import UpsertComment
 
 _REFUSED, _FORBIDDEN = 422, 403

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from iqaction.calls import JSON
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github._reading import field, items, number, sha, text
 from iqaction.github.client import Client
+from iqaction.json_value import JSON
 
 _MOST_PATH = 1_000
 _LINK, _SUBMODULE = "120000", "160000"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.errors import ConfigError
 from iqaction.github._reading import address, digits, field, number, parsed, repository, sha, text
+from iqaction.json_value import JSON
 
 MAX_PAYLOAD = 32 << 20  # GitHub's own limit is 25 MB
 DEPENDABOT = "dependabot[bot]"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
 from iqaction.github._reading import digits, instant, number, parsed, sha, text
+from iqaction.json_value import JSON
 from iqaction.surfaces._base import Annotate, PutCheckRun
 from iqaction.surfaces._escape import hidden_json
 from iqaction.verdict import Verdict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github._reading import number, repository, sha, text
 from iqaction.github.client import Client
+from iqaction.json_value import JSON
 
 
 def head_of(client: Client, repo: str, pull: int) -> str:

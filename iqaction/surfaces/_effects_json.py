@@ -10,8 +10,8 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 
-from iqaction.calls import JSON
 from iqaction.errors import EvidenceError
+from iqaction.json_value import JSON
 from iqaction.surfaces._base import (
     Annotate,
     AppendSummary,

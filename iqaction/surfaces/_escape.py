@@ -21,7 +21,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 
 NOTHING = "(nothing)"
 _SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "\\r"}

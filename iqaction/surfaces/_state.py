@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 from iqaction.report import Run
 from iqaction.surfaces._escape import hex_or_nothing, hidden_json
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from iqaction.calls import JSON
+from iqaction.json_value import JSON
 from iqaction.report import Report
 from iqaction.surfaces import _around, _budget, _markdown, _sections, _standing, _state
 from iqaction.surfaces._base import Effect, UpsertComment, WriteFile

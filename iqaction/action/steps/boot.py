@@ -6,6 +6,7 @@ from __future__ import annotations
 from iqaction.action import starting
 from iqaction.action.job import Job
 from iqaction.action.work import Endpoint
+from iqaction.boot import compose
 from iqaction.boot.logs import tail_text
 from iqaction.errors import BootError
 
@@ -19,10 +20,10 @@ def run(job: Job) -> int:
             booted = starting.started(job, settings, spec)
     except BootError as exc:
         job.log.error(exc.happened, title="inferquality: the endpoint did not start")
-        tail = tail_text(spec.log, spec.secrets)
+        tail = tail_text(spec.log, compose.hidden(spec))
         job.work.keep(Endpoint("", f"the endpoint did not start: {exc}", log_tail=tail))
         return 0
-    tail = tail_text(booted.log, spec.secrets)
+    tail = tail_text(booted.log, compose.hidden(spec))
     job.work.keep(
         Endpoint(booted.endpoint, lease=str(booted.lease), log_tail=tail, machine=booted.machine)
     )

@@ -6,6 +6,7 @@ GitHub fails to tell makes anything green: what cannot be known is taken for cha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def run(job: Job) -> int:
     except ConfigError as exc:
         settings = None
         around = Circumstances(_known(job))
-        decision = Decision(REFUSE, str(exc), CONFIGURATION, circumstances=around)
+        suite = _suite(job)
+        decision = Decision(REFUSE, str(exc), CONFIGURATION, suite=suite, circumstances=around)
     if why:
         job.log.warning(f"GitHub is not asked: {why}", title="inferquality")
     job.work.keep(decision)
@@ -123,6 +125,14 @@ def _known(job: Job) -> Run:
         return _run(job, job.event())
     except ConfigError:
         return NO_RUN
+
+
+def _suite(job: Job) -> str:
+    """Whose result a mistake is, as far as that can be told."""
+    settings = job.known_settings()
+    with suppress(ConfigError):
+        return deciding.suite(settings, _in(job, settings.plan))
+    return "default"
 
 
 def _run(job: Job, event: Event) -> Run:

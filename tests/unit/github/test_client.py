@@ -14,9 +14,9 @@ from fake_github.fake import FakeGithub
 from fake_github.state import SHA, Fault
 from unit.github.conftest import Clock, Connect
 
-from iqaction.calls import JSON
 from iqaction.errors import GithubError
 from iqaction.github.client import Client, open_session
+from iqaction.json_value import JSON
 
 PULL = "/repos/acme/serve/pulls/7"
 COMMENTS = "/repos/acme/serve/issues/7/comments"
