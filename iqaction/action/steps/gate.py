@@ -70,9 +70,10 @@ def held_to(job: Job, report: Report) -> tuple[str, int, str]:
     status = EXIT_CODE[report.gate]
     if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
         return ACCEPTED, status, report.headline
+    said = report.gate if report.verdict is Verdict.PASS else report.verdict
     if report.gate is Verdict.UNPROVEN and holding.warns(job, settings, None):
-        return report.verdict.value, 0, f"{report.headline} (on_unproven: warn)"
-    return report.verdict.value, status, report.headline
+        return said.value, 0, f"{report.headline} (on_unproven: warn)"
+    return said.value, status, report.headline
 
 
 def _of_shard(job: Job, settings: Settings, report: Report) -> tuple[str, int, str]:
