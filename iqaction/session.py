@@ -29,8 +29,6 @@ from iqaction.progress import Progress
 from iqaction.prompts import Prompt, PromptSet
 from iqaction.report import Report
 from iqaction.runner import Connection, Job
-from iqaction.surfaces import _effects_json
-from iqaction.surfaces._base import WriteFile
 
 _DETECTION_S = 30.0  # who is there is told at once, or nobody is
 _NOT_YET = ("auto",)  # baselines that a later version looks up
@@ -144,7 +142,7 @@ def render(path: Path) -> Outcome:
     """Write the rendered files again from the folder's stored report."""
     with Folder.open_for_writing(path) as folder:
         report, root = folder.report()
-        folder.write_rendered(rendered(replace(report, evidence_root=root)))
+        folder.write_rendered(surfaces.files(replace(report, evidence_root=root)))
     return Outcome(replace(report, evidence_root=root), path, root)
 
 
@@ -154,21 +152,14 @@ def verify(path: Path, root: str = "") -> Verified:
         path,
         root,
         rejudge=lambda observed: judgement.judge(observed, __version__),
-        rerender=rendered,
+        rerender=surfaces.files,
     )
-
-
-def rendered(report: Report) -> Mapping[str, bytes]:
-    """The files of all surfaces by name, effects.json included."""
-    effects = surfaces.render_all(report)
-    files = {e.name: e.content.encode() for e in effects if isinstance(e, WriteFile)}
-    return {**files, "effects.json": _effects_json.to_bytes(effects)}
 
 
 def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
     report = judgement.judge(folder.load(), __version__)
     root = folder.seal(report)
-    folder.write_rendered(rendered(replace(report, evidence_root=root)))
+    folder.write_rendered(surfaces.files(replace(report, evidence_root=root)))
     return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
 
 

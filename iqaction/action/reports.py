@@ -13,13 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from iqaction import __version__, session
+from iqaction import __version__, surfaces
 from iqaction.action.work import Decision, Ending, Work
 from iqaction.circumstances import NONE
 from iqaction.errors import EvidenceError, IqError
 from iqaction.evidence import manifest, report_json
-from iqaction.evidence.reading import PLAN
-from iqaction.evidence.store import Folder
 from iqaction.github.event import Event
 from iqaction.report import NO_RUN, Report, Run
 from iqaction.verdict import Verdict
@@ -102,6 +100,10 @@ def conclude(work: Work, problem: str) -> None:
 
 def _judge(folder: Path, decision: Decision | None, problem: str) -> None:
     """What was measured until then is judged, and cannot PASS."""
+    from iqaction import session  # noqa: PLC0415 - numpy is only for what was not judged
+    from iqaction.evidence.reading import PLAN  # noqa: PLC0415
+    from iqaction.evidence.store import Folder  # noqa: PLC0415
+
     if not (folder / PLAN).is_file():
         return
     with Folder.open_for_writing(folder) as evidence:
@@ -131,7 +133,7 @@ def report(decision: Decision | None, problem: str, verdict: Verdict = Verdict.N
 def write(folder: Path, made: Report) -> None:
     """The report's files, as an evidence folder has them, without evidence."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, data in session.rendered(made).items():
+    for name, data in surfaces.files(made).items():
         (folder / name).write_bytes(data)
     (folder / report_json.NAME).write_bytes(report_json.to_bytes(made))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from iqaction import engines, shards
+from iqaction import shards
 from iqaction.action import globs
 from iqaction.errors import ConfigError
 from iqaction.spelling import nearest
@@ -98,7 +98,7 @@ def read(inputs: Mapping[str, str]) -> Settings:
         plan=get("plan"),
         endpoint=get("endpoint"),
         model=get("model") or AUTO,
-        dialect=get.choice("dialect", (AUTO, *engines.names())),
+        dialect=_dialect(get),
         baseline=get("baseline"),
         reference_endpoint=get("reference_endpoint"),
         reference_model=get("reference_model"),
@@ -153,6 +153,14 @@ def known(inputs: Mapping[str, str]) -> Settings:
         shard=shard,
         shards=parts,
     )
+
+
+def _dialect(get: _Texts) -> str:
+    if get("dialect").lower() in ("", AUTO):
+        return AUTO
+    from iqaction import engines  # noqa: PLC0415 - numpy, which most steps do not need
+
+    return get.choice("dialect", (AUTO, *engines.names()))
 
 
 class _Texts:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from iqaction.report import Report
-from iqaction.surfaces._base import Effect
+from iqaction.surfaces._base import Effect, WriteFile
 
 
 def names() -> list[str]:
@@ -26,3 +26,12 @@ def load(name: str) -> Callable[[Report], list[Effect]]:
 def render_all(report: Report) -> list[Effect]:
     """The effects of all surfaces, in the order of their names."""
     return [effect for name in names() for effect in load(name)(report)]
+
+
+def files(report: Report) -> Mapping[str, bytes]:
+    """What a report is written as beside its evidence, effects.json included, by name."""
+    from iqaction.surfaces import _effects_json  # noqa: PLC0415 - part of this package
+
+    effects = render_all(report)
+    written = {e.name: e.content.encode() for e in effects if isinstance(e, WriteFile)}
+    return {**written, "effects.json": _effects_json.to_bytes(effects)}
