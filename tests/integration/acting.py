@@ -5,7 +5,8 @@
         assert done.verdict == "PASS"
 
 The checkout is a git repository of its own. What the action writes outside of its places is a
-failure of the test that looks for it.
+failure of the test that looks for it. What the engine answers is a real server's, remembered (see
+``captured``), unless a test boots one.
 """
 
 from __future__ import annotations
@@ -16,22 +17,29 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import pytest
 import yaml
 from fake_github.fake import FakeGithub
 from fake_github.state import BASE_SHA, SHA
+from integration.captured import PLAN, REFERENCE, TOKENS
+from integration.stand_in import StandIn
 
 ROOT = Path(__file__).parents[2]
 STUB = Path(__file__).parent / "upload_stub"
 REPOSITORY = "acme/serve"
 USES = "org/inferquality@v1"
+FEW = 6  # prompts: too few to PASS, so that the verdict is UNPROVEN and soon there
+JUDGE: dict[str, str] = {"plan": ".inferquality/plan.yml", "baseline": ".inferquality/baseline"}
 _TIMEOUT_S = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# act shows each command of a workflow that it obeys with a sign of its own, and text after a bar.
+_OBEYED = re.compile(r"\](?: {2,}| \t)\S+ {2,}::([a-z-]+)(?: [^:]*)?::(.*)$")
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -53,7 +61,9 @@ def upload_artifact() -> str:
     return next(s["uses"] for s in steps if s.get("uses", "").startswith("actions/upload-artifact"))
 
 
-def job(*, runs_on: str = "self-hosted", needs: Sequence[str] = (), **inputs: str) -> dict[str, Any]:
+def job(
+    *, runs_on: str = "self-hosted", needs: Sequence[str] = (), **inputs: str
+) -> dict[str, Any]:
     """A job that checks out, uses the action and prints its outputs."""
     outputs = ("verdict", "report", "evidence", "html", "comment_url", "check_url", "published")
     shown = {f"OUT_{n.upper()}": f"${{{{ steps.iq.outputs.{n} }}}}" for n in outputs}
@@ -89,15 +99,34 @@ class Done:
     log: str
     artifacts: Path
 
-    def outputs(self, job_name: str = "") -> dict[str, str]:
+    def of(self, job: str) -> Done:
+        """The part that one of several jobs wrote."""
+        lines = [x for x in self.log.splitlines() if x.startswith(f"[quality/{job}")]
+        ended = any(x.endswith("Job failed") for x in lines)
+        return Done(int(ended), "\n".join(lines), self.artifacts)
+
+    def outputs(self) -> dict[str, str]:
         """The action's outputs, as a later step of the workflow saw them."""
-        lines = [x for x in self.log.splitlines() if not job_name or f"/{job_name}]" in x]
-        found = (re.search(r"\|  ?OUT (\w+)=(.*)$", x) for x in lines)
+        found = (re.search(r"\|  ?OUT (\w+)=(.*)$", x) for x in self.log.splitlines())
         return {m[1]: m[2].strip() for m in found if m}
 
     @property
     def verdict(self) -> str:
         return self.outputs().get("verdict", "")
+
+    def obeyed(self, *names: str) -> list[str]:
+        """What the runner took for a workflow command of one of these names, in order."""
+        found = (_OBEYED.search(line) for line in self.log.splitlines())
+        return [m[2] for m in found if m and m[1] in names]
+
+    @property
+    def annotations(self) -> list[str]:
+        return self.obeyed("error", "warning", "notice")
+
+    def report(self, artifact: str = "inferquality-real-1") -> dict[str, Any]:
+        """The report in an artifact."""
+        found: dict[str, Any] = json.loads((self.artifacts / artifact / "report.json").read_text())
+        return found
 
     @property
     def exit_code(self) -> int:
@@ -218,9 +247,7 @@ class Scene:
         state = self.acting.github.state
         state.pulls = {7: {"head_sha": self.head, "base_sha": self.base}}
         state.files = {
-            7: [
-                {"filename": n, "patch": _patch(c)} for n, c in files.items() if isinstance(c, str)
-            ]
+            7: [{"filename": n, "patch": _patch(c)} for n, c in files.items() if isinstance(c, str)]
         }
         return self.head
 
@@ -253,3 +280,86 @@ def scene(acting: Acting, home: Path, plan: str) -> Scene:
     made = Scene(acting, acting.commit(kept))
     made.change({"compose.yml": "services: {}\n# --kv-cache-dtype fp8\n"})
     return made
+
+
+# --- what is on the pull request afterwards -------------------------------------------------
+
+
+def comments(github: FakeGithub) -> list[str]:
+    """Our comments, after a look at whether every request was one that GitHub allows."""
+    assert github.state.violations == []
+    every = (c["body"] for c in github.state.comments.values())
+    return [body for body in every if body.startswith("<!-- inferquality:v1 key=")]
+
+
+def comment(github: FakeGithub) -> str:
+    """Our only comment."""
+    [body] = comments(github)
+    return body
+
+
+def checks(github: FakeGithub) -> dict[str, tuple[str, str]]:
+    """By name, the conclusion and title of each check run; each is completed."""
+    assert github.state.violations == []
+    found = {}
+    for check in github.state.checks.values():
+        assert check["status"] == "completed"
+        assert check["name"] not in found, "two check runs of one name"
+        found[check["name"]] = (check["conclusion"], check["output"]["title"])
+    return found
+
+
+# --- fixtures (see conftest.py) -------------------------------------------------------------
+
+
+class Staged(Protocol):
+    """``staged(units=64)`` is a pull request whose suite asks that many prompts."""
+
+    def __call__(
+        self,
+        units: int = FEW,
+        *,
+        legs: str = REFERENCE,
+        suite: str = "real",
+        github: FakeGithub | None = None,
+        name: str = "pr",
+    ) -> Scene: ...
+
+
+@pytest.fixture(scope="session")
+def runner_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one self-hosted runner keeps between jobs; the first job makes its environment."""
+    return tmp_path_factory.mktemp("runner")
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGithub]:
+    with FakeGithub() as one:
+        yield one
+
+
+@pytest.fixture
+def staged(capture: Any, runner_cache: Path, github: FakeGithub, tmp_path: Path) -> Staged:
+    """Factory: see :class:`Staged`."""
+    given = github
+
+    def make(
+        units: int = FEW,
+        *,
+        legs: str = REFERENCE,
+        suite: str = "real",
+        github: FakeGithub | None = None,
+        name: str = "pr",
+    ) -> Scene:
+        acting = Acting(tmp_path / name, github or given, runner_cache)
+        plan = PLAN.format(suite=suite, units=units, tokens=TOKENS, legs=legs)
+        return scene(acting, capture.home, plan)
+
+    return make
+
+
+@pytest.fixture
+def candidate(memory: Any) -> Iterator[StandIn]:
+    """A candidate that answers as the reference's own weights did."""
+    with StandIn(memory=memory) as between:
+        yield between

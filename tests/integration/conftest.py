@@ -103,6 +103,7 @@ def llama(weights: Weights) -> Iterator[Callable[..., Llama]]:
 
 
 # Fixtures that every module here may ask for; imported, since a plug-in list belongs to the root.
+from integration.acting import candidate, github, runner_cache, staged  # noqa: E402,F401
 from integration.captured import (  # noqa: E402,F401
     capture,
     engine,
