@@ -70,7 +70,7 @@ def setup(
         lock = (action / LOCK_FILE).read_bytes()
         python = _environment.ensure(roots(environ), lock, environ, world)
         work = make_work(temporary(environ))
-        (work / INPUTS).write_text(json.dumps(kept), encoding="utf-8")
+        keep(work / INPUTS, kept)
         give({"python": str(python), "work": str(work)}, environ, stream)
     except ConfigError as error:
         report(stream, str(error))
@@ -105,6 +105,13 @@ def inputs(environ: Mapping[str, str]) -> dict[str, str]:
                 next_step="put it into a file and name that",
             )
     return {name: value for name, value in kept.items() if name not in _NEVER_KEPT}
+
+
+def keep(path: Path, kept: Mapping[str, str]) -> None:
+    """Write the inputs, keys for a compose file among them, for this user alone."""
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(path, new, 0o600), "w", encoding="utf-8") as file:
+        json.dump(kept, file)
 
 
 def make_work(folder: str) -> Path:

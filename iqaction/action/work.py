@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,9 +141,14 @@ class Work:
         if body is None:
             return None
         try:
-            return dataclass_json.from_json(body, kind)
-        except (TypeError, ValueError) as exc:
+            thing = dataclass_json.from_json(body, kind)
+        except (EvidenceError, TypeError, ValueError) as exc:
             raise EvidenceError(f"{name}.json of this job is damaged") from exc
+        for key, declared in typing.get_type_hints(kind).items():
+            plain = declared if isinstance(declared, type) else Mapping
+            if not isinstance(getattr(thing, key), plain):  # no schema has looked at it
+                raise EvidenceError(f"{name}.json of this job is damaged: {key}")
+        return thing
 
     def _body(self, name: str) -> Mapping[str, JSON] | None:
         path = self.path / f"{name}.json"
