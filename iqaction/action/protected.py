@@ -335,6 +335,10 @@ def _acceptances(work: _Collecting, name: str) -> tuple[Acceptance, ...]:
     except GithubError as exc:
         work.notes.append(f"{path}: cannot be read ({exc.happened}); nothing is accepted")
         return ()
+    if _head.read(work.workspace, path, _ACCEPT_BYTES).data != data and work.theirs(path):
+        work.notes.append(
+            f"{path}: a pull request cannot accept for itself; the base branch's holds"
+        )
     if data is None:
         return ()
     if len(data) > _ACCEPT_BYTES:

@@ -501,13 +501,16 @@ def test_baseline__too_many_files(case: Case, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_accept(case: Case) -> None:
-    """Acceptances are the merge-base's; the pull request's are not read and not a difference."""
+    """Acceptances are the merge-base's; the pull request's are noted, and are not a difference."""
     path = ".inferquality/accept.yml"
+    noted = (f"{path}: a pull request cannot accept for itself; the base branch's holds",)
     case.base |= {path: ACCEPT}
 
-    assert case.put({path: "accept: nonsense"}).collect() == Protected(acceptances=ACCEPTED)
+    assert case.put({path: "accept: nonsense"}).collect() == Protected(
+        acceptances=ACCEPTED, notes=noted
+    )
     del case.base[path]
-    assert case.put({path: ACCEPT}).collect() == Protected()
+    assert case.put({path: ACCEPT}).collect() == Protected(notes=noted)
 
 
 def test_accept__none(case: Case) -> None:
