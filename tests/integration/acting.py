@@ -130,9 +130,9 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """Of the step that made the job red; 0 where none did."""
+        """Of the last step that failed, which is the gate; 0 where the job is green."""
         found = re.findall(r"\] exit status (\d+)", self.log)
-        return int(found[0]) if found else (1 if self.status else 0)
+        return int(found[-1]) if found and self.status else self.status
 
 
 @dataclass
