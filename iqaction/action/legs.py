@@ -124,10 +124,14 @@ def _suite_of(folder: Path) -> str:
 
 
 def _missing(found: Iterable[Leg], expected: Sequence[str]) -> list[str]:
-    """The legs that were expected and are not there, as the input names them."""
+    """What is lacking of the legs, one sentence each. Shards say how many they are; of other
+    legs one that left nothing would not be missed, unless somebody says which there should be."""
     names = {leg.name for leg in found}
     known = names | {n.removeprefix("inferquality-") for n in names}
-    return [x for x in expected if x not in known]
+    lacking = [f"the leg {x} is missing" for x in expected if x not in known]
+    if not expected and not all(_is_shard(leg) for leg in found):
+        lacking.append("the input `legs` does not say which legs are expected")
+    return lacking
 
 
 def _circumstances(path: Path) -> Circumstances:
@@ -264,10 +268,11 @@ def _copy(theirs: Path, place: Path) -> None:
 
 
 def combined(made: Mapping[str, Report], missing: Sequence[str], run: Run, suite: str) -> Report:
-    """Several suites' reports as one. A missing leg is never green."""
+    """Several suites' reports as one. Where a leg is missing it is never green; ``missing`` says
+    so in a sentence each."""
     verdict = combine(r.verdict for r in made.values())
     gate = combine(r.gate for r in made.values())
-    problems = [f"the leg {name} is missing" for name in missing]
+    problems = list(missing)
     problems += [f"{name}: {p}" for name, r in made.items() for p in r.problems]
     if missing:
         verdict, gate = cap(verdict, Verdict.UNPROVEN), cap(gate, Verdict.UNPROVEN)
@@ -299,7 +304,7 @@ def _headline(made: Mapping[str, Report], verdict: Verdict, missing: Sequence[st
         return "no leg left any evidence"
     worst = [name for name, r in made.items() if r.verdict is verdict]
     if missing:
-        return f"{len(missing)} of {len(made) + len(missing)} legs are missing: {missing[0]}"
+        return f"{judgement.HEADLINES[Verdict.UNPROVEN]}: {missing[0]}"
     named = ", ".join(worst[:3]) + (" ..." if len(worst) > 3 else "")
     return f"{judgement.HEADLINES[verdict]} ({len(worst)} of {len(made)} legs: {named})"
 
