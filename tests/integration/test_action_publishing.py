@@ -30,6 +30,11 @@ def measured(pr: Scene, **more: object) -> Done:
     return pr.run(job(endpoint=NOBODY, **JUDGE), **more)
 
 
+def mistaken(pr: Scene, **more: object) -> Done:
+    """A run that is sooner there: one of its inputs is a mistake."""
+    return pr.run(job(endpoint=NOBODY, dialect="x", suite="real", **JUDGE), **more)
+
+
 def holds(done: Done, status: int, verdict: str, *, published: bool) -> None:
     """Asserts the exit status, and whether all was posted."""
     assert (done.exit_code, done.verdict) == (status, verdict), done.log
@@ -55,9 +60,9 @@ def test_down(staged: Staged, github: FakeGithub, candidate: StandIn) -> None:
 def test_down__while_publishing(staged: Staged, github: FakeGithub) -> None:
     """The check run works and the comment does not: the one is there, the other is said."""
     github.state.faults.append(Fault("", "/issues/", ALWAYS, headers=LATER))
-    done = measured(staged())
+    done = mistaken(staged())
 
-    holds(done, 3, "NOT RUN", published=False)
+    holds(done, 4, "NOT RUN", published=False)
     assert checks(github)[NAME][0] == "failure"
     assert done.outputs()["check_url"]
     assert not done.outputs()["comment_url"]
@@ -87,9 +92,9 @@ def test_too_long(staged: Staged, github: FakeGithub) -> None:
     """A comment that GitHub refuses as too long is posted shorter, with verdict and link."""
     said = {"message": "Validation Failed", "errors": ["Body is too long"]}
     github.state.faults.append(Fault("POST", "/issues/7/comments", status=422, body=said))
-    done = measured(staged())
+    done = mistaken(staged())
 
-    holds(done, 3, "NOT RUN", published=True)
+    holds(done, 4, "NOT RUN", published=True)
     assert "### NOT RUN" in comment(github)
     assert "GitHub refused the whole comment" in comment(github)
     assert "actions/runs/17" in comment(github)
@@ -143,9 +148,9 @@ def test_older(staged: Staged, github: FakeGithub) -> None:
     pr = staged()
     newer = f'"run_id":"99","attempt":1,"head_sha":"{pr.head}","started_at":"2099-01-01T00:00:00Z"'
     github.state.add_comment(f"{MARKER}\n\nnewer\n\n<!-- {{{newer}}} -->\n")
-    done = measured(pr)
+    done = mistaken(pr)
 
-    holds(done, 3, "NOT RUN", published=True)
+    holds(done, 4, "NOT RUN", published=True)
     assert "\nnewer\n" in comment(github)
 
 
@@ -155,9 +160,9 @@ def test_pages(staged: Staged, github: FakeGithub) -> None:
         github.state.add_comment(f"{MARKER}\nquoted" if number % 50 == 7 else "hm", login="ann",
                                  kind="User")  # fmt: skip
     ours = github.state.add_comment(OLD)["id"]
-    done = measured(staged())
+    done = mistaken(staged())
 
-    holds(done, 3, "NOT RUN", published=True)
+    holds(done, 4, "NOT RUN", published=True)
     assert len(github.state.comments) == 151
     assert "### NOT RUN" in github.state.comments[ours]["body"]
     assert sum(c["body"].endswith("quoted") for c in github.state.comments.values()) == 3
@@ -171,9 +176,9 @@ def test_other_identity(staged: Staged, github: FakeGithub) -> None:
     github.state.faults.append(
         Fault("PATCH", f"/issues/comments/{old['id']}", ALWAYS, 403, body=refused)
     )
-    done = measured(staged())
+    done = mistaken(staged())
 
-    holds(done, 3, "NOT RUN", published=True)
+    holds(done, 4, "NOT RUN", published=True)
     [before, after] = comments(github)
     assert before == OLD
     assert "### NOT RUN" in after
@@ -183,25 +188,21 @@ def test_other_identity(staged: Staged, github: FakeGithub) -> None:
 def test_two_suites(staged: Staged, github: FakeGithub) -> None:
     """Two suites of one workflow have a comment and a check each."""
     done = staged().run(
-        job(endpoint=NOBODY, suite="fast", **JUDGE), job(endpoint=NOBODY, suite="small", **JUDGE)
+        job(dialect="x", suite="fast", **JUDGE), job(dialect="x", suite="small", **JUDGE)
     )
 
-    assert done.of("a").exit_code == done.of("b").exit_code == 3
+    assert done.of("a").exit_code == done.of("b").exit_code == 4
     assert set(checks(github)) == {"inferquality / fast", "inferquality / small"}
     assert sorted(
         ("inferquality / fast" in c, "inferquality / small" in c) for c in comments(github)
     ) == [(False, True), (True, False)]
-    assert {p.name for p in done.artifacts.iterdir()} == {
-        "inferquality-fast-1",
-        "inferquality-small-1",
-    }
 
 
 def test_upload_fails(staged: Staged, github: FakeGithub) -> None:
     """Without its artifact the verdict stands, and is posted without the link."""
-    done = measured(staged(), env={"IQ_TEST_UPLOAD": "fails"})
+    done = mistaken(staged(), env={"IQ_TEST_UPLOAD": "fails"})
 
-    holds(done, 3, "NOT RUN", published=True)
+    holds(done, 4, "NOT RUN", published=True)
     assert "/artifacts/" not in comment(github)
 
 
