@@ -83,20 +83,33 @@ class Job:
         return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def run(step: str, environ: Mapping[str, str] | None = None, stream: TextIO | None = None) -> int:
+@dataclass(frozen=True)
+class Clocks:
+    """How time passes for a step; tests wait for nothing."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+
+
+def run(
+    step: str,
+    environ: Mapping[str, str] | None = None,
+    stream: TextIO | None = None,
+    clocks: Clocks | None = None,
+) -> int:
     """Run one step; see the module for what its status means."""
     environ = os.environ if environ is None else environ
     with WorkflowLog(sys.stdout if stream is None else stream, environ) as log:
-        return _run(step, environ, log)
+        return _run(step, environ, log, clocks or Clocks())
 
 
-def _run(step: str, environ: Mapping[str, str], log: WorkflowLog) -> int:
+def _run(step: str, environ: Mapping[str, str], log: WorkflowLog, clocks: Clocks) -> int:
     names = [m.name for m in pkgutil.iter_modules(steps.__path__) if not m.name.startswith("_")]
     place = environ.get("IQ_WORK", "")
     if step not in names or not place:
         log.error(f"no step {step!r}, or IQ_WORK is not set: this is not run by action.yml")
         return CONFIGURATION
-    job = Job(environ, Work(Path(place)), log)
+    job = Job(environ, Work(Path(place)), log, clocks.clock, clocks.sleep)
     try:
         with termination_raised():
             found = importlib.import_module(f"{steps.__name__}.{step}")

@@ -133,7 +133,8 @@ class Desk:
 
     def step(self, name: str) -> int:
         """Run a step as its process does; what it said is in ``log``."""
-        return jobs.run(name, self.environ, self.stream)
+        clocks = jobs.Clocks(lambda: self.now, self._sleep)
+        return jobs.run(name, self.environ, self.stream, clocks)
 
     @property
     def log(self) -> str:
