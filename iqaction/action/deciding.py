@@ -135,7 +135,8 @@ def _in_repository(path: str, workspace: Path) -> str:
 
 
 def _is_at(path: str, place: str) -> bool:
-    return path == place or path.startswith(f"{place}/")
+    """At it, below it, or above it: there a submodule or a link stands for all that is in it."""
+    return f"{path}/".startswith(f"{place}/") or place.startswith(f"{path}/")
 
 
 def suite(settings: Settings, plan: Path | None) -> str:
