@@ -17,9 +17,12 @@ from iqaction.github.changes import ChangedFile, Changes
 from iqaction.github.event import Event, Finished
 from iqaction.report import ChangedLine
 
-PLAN = (
-    "stages:\n  - trajectory: {prompts: ../data/dev.jsonl}\n  - score\nbaseline: kept/reference\n"
-)
+PLAN = """\
+stages:
+  - trajectory: {prompts: ../data/dev.jsonl}
+  - score
+baseline: kept/reference
+"""
 URL = "http://127.0.0.1:8000"
 
 
@@ -116,6 +119,7 @@ def test_nothing_relevant(tmp_path):
         "data/dev.jsonl",
         "kept/reference/manifest.json",
         "kept/reference",
+        "kept",
         "base/manifest.json",
         "compose.yml",
         ".github/workflows/quality.yml",
@@ -151,7 +155,7 @@ def test_nothing_relevant__prompts_of_inline_stages(tmp_path):
     assert skipped(tmp_path, files("x.jsonl"), plan="", stages=stages) != ""
 
 
-@pytest.mark.parametrize("path", ["kept/reference-2/x", "ci/plan.yml.md", "kept", "data/dev"])
+@pytest.mark.parametrize("path", ["kept/reference-2/x", "ci/plan.yml.md", "kep", "data/dev"])
 def test_nothing_relevant__a_name_like_ours(tmp_path, path):
     """Only what lies at the path or below it."""
     assert skipped(tmp_path, files(path)) != ""
