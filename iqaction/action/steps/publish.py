@@ -53,6 +53,10 @@ def _decision(job: Job) -> Decision | None:
 
 
 def _published(job: Job, settings: Settings, decision: Decision | None) -> Published:
+    if settings.mode == PUBLISH and job.work.ending() is not None:
+        # A stranger's artifact that is no report says nothing, and replaces no comment.
+        why = "nothing is posted: there is no report that could be"
+        return Published(published=False, warnings=(why,))
     gate, effects, suite = _effects(job, settings, decision)
     effects = _wanted(settings, effects)
     client, why = tokens.client(job)
