@@ -97,6 +97,8 @@ def _effects(
     if ending is None and not reports.is_there(job.work):
         said = "the run was cancelled, or a step before this one did not end"
         reports.leave(job, ending := Ending(NOT_RUN, said))
+    elif ending is not None:  # whoever was stopped had no time to make one
+        reports.conclude(job.work, ending.reason)
     report = holding.ended(_linked(job, reports.stored(job.work.evidence)), ending)
     return report.gate, surfaces.render_all(report), report.suite
 
