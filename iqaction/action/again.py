@@ -97,8 +97,10 @@ def remember(job: Job, decision: Decision, outcome: Outcome) -> None:
 
 
 def _whole(report: Report) -> bool:
-    """True where nothing is left to ask of what the job is held to."""
-    return not any(s.coverage.missing for s in report.stages if s.required)
+    """True where nothing is left to ask of what the job is held to, and nothing is wrong with
+    what was answered, the baseline's part of it included."""
+    missing = any(s.coverage.missing for s in report.stages if s.required)
+    return not missing and not report.problems
 
 
 def _prune(folder: Path) -> None:
