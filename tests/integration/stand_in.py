@@ -79,6 +79,8 @@ class StandIn:
         Given each request (as it came) and the engine's answer; may change the answer.
     memory
         Of the same engine, shared between stand-ins.
+    port
+        0: a free one.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class StandIn:
         hear: Hear | None = None,
         tell: Tell | None = None,
         memory: Memory | None = None,
+        port: int = 0,
     ) -> None:
         self.asked: list[Ask] = []
         self.memory = Memory() if memory is None else memory
@@ -95,7 +98,7 @@ class StandIn:
         self._lock = threading.Lock()
         self._busy = threading.Condition()
         self._now = 0  # requests being answered
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", port), _handler(self))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
