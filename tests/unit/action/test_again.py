@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_github.fake import FakeGithub
@@ -352,7 +353,7 @@ def test_found__compose_that_does_not_tell(case, ids):
 
 
 def test_key__holds_no_secret(case):
-    """The key is published with the evidence: a hash, whatever is in the compose file's variables."""
+    """The key is published with the evidence: a hash, whatever the compose file is given."""
     path = docker(case.home, "sha256:one")
     desk = case.desk(inputs={**COMPOSE, "compose_env": "KEY=canary"}, PATH=path)
 
@@ -373,9 +374,7 @@ def packed(folder: Path) -> str:
     return base64.b64encode(data.getvalue()).decode()
 
 
-def uploaded(
-    folder: Path, name: str = "inferquality-default-1", **more: object
-) -> dict[str, object]:
+def uploaded(folder: Path, name: str = "inferquality-default-1", **more: object) -> dict[str, Any]:
     same = {"repository_id": 1, "head_repository_id": 1}
     return {"id": 301, "name": name, "run_id": 50, "zip": packed(folder), "workflow_run": same,
             "expired": False, **more}  # fmt: skip
@@ -422,7 +421,6 @@ def test_found__the_newest_attempt(attempted, github):
         {"name": "inferquality-other-1"},
         {"expired": True},
         {"workflow_run": {"repository_id": 1, "head_repository_id": 2}},
-        {"workflow_run": {"repository_id": 1, "head_repository_id": None}},
         {"run_id": 49},
         {"zip": base64.b64encode(b"no archive").decode()},
     ],
