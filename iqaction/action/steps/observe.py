@@ -70,7 +70,7 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
             around,
             machine={**around.machine, **endpoint.machine},
             log_tail=endpoint.log_tail,
-            problem=endpoint.problem,
+            problem=around.problem or endpoint.problem,
         )
     if decision.key:
         around = replace(around, machine={**around.machine, again.KEY: decision.key})
