@@ -33,6 +33,7 @@ class Steps:
     event: Mapping[str, Any]
     api_url: str
     environ: Mapping[str, str] = field(default_factory=dict)
+    token: str = "ghs_rw"
     outputs: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class Steps:
         }
         if step == "setup":
             return env | {f"IQ_INPUT_{k.upper()}": v for k, v in self.inputs.items()}
-        token = {"IQ_TOKEN": "ghs_rw"} if step in HELD else {}
+        token = {"IQ_TOKEN": self.token} if step in HELD else {}
         return env | {"IQ_PY": self.outputs["python"], "IQ_WORK": self.outputs["work"]} | token
 
     def start(self, step: str) -> subprocess.Popen[str]:

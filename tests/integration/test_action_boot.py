@@ -37,6 +37,7 @@ from integration.stepping import Steps
 
 from iqaction import _llama_server, demo_engine, session
 from iqaction.boot import lease, processes
+from iqaction.evidence.store import Folder
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -220,10 +221,10 @@ def real(weights: Weights, quant: str, port: int) -> dict[str, str]:
     }
 
 
-def is_gone(port: int, weights: Weights) -> None:
+def is_gone(port: int) -> None:
     """Asserts that no process of the boot is left."""
     assert not answers(port)
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    found = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True)
     assert f"--port {port}" not in found.stdout
 
 
@@ -252,7 +253,7 @@ def test_real(
     assert checks(github)[NAME][0] == ("failure" if status else "success")
     assert done.report()["machine"]["started by"] == "command"
     assert session.verify(done.artifacts / "inferquality-real-1").problems == ()
-    is_gone(port, weights)
+    is_gone(port)
     assert leases(runner_cache) == []
 
 
@@ -337,6 +338,8 @@ def test_cancelled__observing(
     assert not answers(serving.port)
     assert leases(runner_cache) == []
     assert session.verify(job.evidence).problems == ()
+    with Folder.open(job.evidence) as folder:
+        assert sum(map(len, folder.load().seen.values())) > 0
     is_told_cancelled(job, github, "observe")
 
 
