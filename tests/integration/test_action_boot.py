@@ -301,15 +301,16 @@ def cancel(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str,
     return said, time.monotonic() - begun
 
 
-def is_told_cancelled(job: Steps, github: FakeGithub, step: str) -> None:
-    """Asserts that the steps which always run complete the check as a failure, and are red."""
+def is_told_cancelled(job: Steps, github: FakeGithub, step: str, verdict: str) -> None:
+    """Asserts that the steps which always run complete the check as a failure, and are red.
+    ``verdict`` is what the answers say that there were."""
     assert job.run("publish")[0] == 0
     if job.wanted("stop"):
         assert job.run("stop")[0] == 0
     status, said = job.run("gate")
 
     assert status == 3, said
-    assert job.outputs["verdict"] == "NOT RUN"
+    assert job.outputs["verdict"] == verdict
     assert checks(github)[NAME][0] == "failure"
     assert f"cancelled while it was in the step `{step}`" in comment(github)
 
@@ -340,7 +341,7 @@ def test_cancelled__observing(
     assert session.verify(job.evidence).problems == ()
     with Folder.open(job.evidence) as folder:
         assert sum(map(len, folder.load().seen.values())) > 0
-    is_told_cancelled(job, github, "observe")
+    is_told_cancelled(job, github, "observe", "UNPROVEN")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -371,4 +372,4 @@ def test_cancelled__booting(
     assert took < 7.5
     assert processes.family(held.mark, held.leader) == []
     assert leases(runner_cache) == []
-    is_told_cancelled(job, github, "boot")
+    is_told_cancelled(job, github, "boot", "NOT RUN")
