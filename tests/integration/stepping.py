@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -16,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ENTRY = ROOT / "iqaction" / "_entry"
 ORDER = ("setup", "prepare", "reference", "boot", "observe", "publish", "stop", "gate")
 HELD = ("prepare", "publish")  # the steps that have the token
 _OUTPUT = re.compile(r"(\w+)<<(\S+)\n(.*?)\n?\2\n", re.DOTALL)
+
+
+def _of_children() -> float:
+    """Seconds of computing of all processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass
@@ -36,6 +42,8 @@ class Steps:
     token: str = "ghs_rw"
     outputs: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    action: Path = ROOT
 
     def __post_init__(self) -> None:
         (self.home / "temp").mkdir(parents=True, exist_ok=True)
@@ -84,7 +92,7 @@ class Steps:
         env = self.given(step)
         python = sys.executable if step == "setup" else self.outputs["python"]
         return subprocess.Popen(
-            [python, "-I", "-B", str(ENTRY), step],
+            [python, "-I", "-B", str(self.action / "iqaction" / "_entry"), step],
             cwd=self.checkout,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -96,10 +104,11 @@ class Steps:
 
     def run(self, step: str) -> tuple[int, str]:
         """The step's exit status and log; its outputs are kept."""
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _of_children()
         process = self.start(step)
         said, _ = process.communicate(timeout=300)
         self.seconds[step] = time.perf_counter() - begun
+        self.cpu[step] = _of_children() - before
         self.take()
         return process.returncode, said
 

@@ -92,7 +92,7 @@ def serving(memory: Memory, tmp_path: Path) -> Iterator[Serving]:
 
 
 def leases(cache: Path) -> list[Path]:
-    return sorted((cache / "tool_cache" / "inferquality" / "leases").glob("*"))
+    return sorted((cache / "tool_cache" / "inferquality" / "leases").glob("[0-9a-f]*.json"))
 
 
 # --- under act ------------------------------------------------------------------------------
