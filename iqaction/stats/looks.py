@@ -5,8 +5,8 @@ Knows counts of pairs and a level. Knows no estimate, margin or verdict.
 Judging at a plain 1.96 at each of six looks passes a candidate at the margin 7 % of the time, and
 every 30 pairs 12 %. Here the level is spent instead: alpha-spending of Lan and DeMets (Biometrika
 1983), with their function of O'Brien and Fleming's type. Next to nothing is spent on the first
-looks, so the last one costs little. A boundary depends on the looks up to its own only, so a run may be cut
-short anywhere, for a reason that is not the data, and keep its level.
+looks, so the last one costs little. A boundary depends on the looks up to its own only, so a run
+may be cut short anywhere, for a reason that is not the data, and keep its level.
 """
 
 from __future__ import annotations
