@@ -4,6 +4,7 @@ status stays, there is one comment for each suite, and what was not posted is sa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -55,6 +56,17 @@ def test_down(staged: Staged, github: FakeGithub, candidate: StandIn) -> None:
     assert any("GitHub failed to" in said for said in done.obeyed("warning"))
     evidence = done.artifacts / "inferquality-real-1"
     assert session.verify(evidence).problems == ()
+
+
+@pytest.mark.full
+def test_down__patiently(staged: Staged, github: FakeGithub) -> None:
+    """An outage without a word on how long is waited for twice, two minutes at most each."""
+    github.state.faults.append(Fault(times=ALWAYS))
+    begun = time.monotonic()
+    done = measured(staged())
+
+    holds(done, 3, "NOT RUN", published=False)
+    assert time.monotonic() - begun < 2 * 120 + 30
 
 
 def test_down__while_publishing(staged: Staged, github: FakeGithub) -> None:
