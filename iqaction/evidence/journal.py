@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -98,12 +98,22 @@ class Journal:
         EvidenceError
             ``line`` may then be lost; every line before it is kept.
         """
-        assert line.endswith(b"\n") and line.count(b"\n") == 1
-        if len(line) > MAX_LINE:
-            raise EvidenceError(f"an answer of {len(line)} bytes", expected=f"at most {MAX_LINE}")
+        self.extend((line,))
+
+    def extend(self, lines: Iterable[bytes]) -> None:
+        """Put many lines on the disk; all of them durable when this returns.
+
+        Raises
+        ------
+        EvidenceError
+            Any of ``lines`` may then be lost; every line before them is kept.
+        """
         try:
-            with self._writing:
-                end = self._write(line)
+            end = 0
+            for line in lines:
+                _check(line)
+                with self._writing:
+                    end = self._write(line)
             self._sync(end)
         except OSError as exc:
             raise explain(exc, f"cannot write {NAME} in {self._tree.root}") from exc
@@ -147,6 +157,12 @@ class Journal:
             if self._fd >= 0:
                 os.close(self._fd)
                 self._fd = -1
+
+
+def _check(line: bytes) -> None:
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    if len(line) > MAX_LINE:
+        raise EvidenceError(f"an answer of {len(line)} bytes", expected=f"at most {MAX_LINE}")
 
 
 def _whole_length(fd: int) -> int:

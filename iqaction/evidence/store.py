@@ -201,18 +201,18 @@ class Folder:
             name = stored_as(stage)
             if tree.has(name):
                 with tree.stream(name, MAX_EVIDENCE) as file:
-                    for line in unpacked(file, f"{other}/{name}"):
-                        self._write(line.data)
+                    lines = unpacked(file, f"{other}/{name}")
+                    self._writable().extend(line.data for line in lines)
 
     def _append(self, body: Mapping[str, JSON]) -> None:
-        self._write(canon.dump(body))
+        self._writable().append(canon.dump(body))
 
-    def _write(self, line: bytes) -> None:
+    def _writable(self) -> Journal:
         self._must_write()
         with self._opening:
             if self._journal is None:
                 self._journal = Journal(self._tree)
-        self._journal.append(line)
+        return self._journal
 
     def load(self) -> Observed:
         """All that judging may see, read from the disk anew.

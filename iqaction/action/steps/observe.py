@@ -36,6 +36,8 @@ def run(job: Job) -> int:
         return 0
     if settings.mode == PUBLISH:
         made = legs.foreign(Path(settings.artifacts_path), decision.circumstances.run)
+        if settings.suite:  # whose comment is replaced is not for a fork to say
+            made = replace(made, suite=settings.suite)
         reports.write(job.work.evidence, made)
         _summarise(job, made)
         return 0
