@@ -1,9 +1,11 @@
 """Re-runs: what was judged on complete evidence is not measured again. I/O.
 
-A candidate at the margin that is run until it is green passes in the end; so a re-run of the same
-thing publishes what the first run found. The same thing: the same commit, the judge's same files,
-the same baseline, started in the same way. An endpoint that we do not start cannot be told from
-another one, and is always measured.
+A candidate at the margin that is run until it is green passes in the end; so a further attempt of
+one workflow run publishes what the first found. The same thing: the same checkout, the judge's same
+files, the same baseline, started in the same way and environment. What a start depends on beyond
+that (a tag that moved, weights, the engine on the runner) is not ours to know: so another workflow
+run, a nightly one of the same commit too, is measured anew, and so is every endpoint that we do not
+start.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from iqaction import __version__, judgement
-from iqaction.action import places
+from iqaction.action import git_base, places
 from iqaction.action.job import Job
 from iqaction.action.settings import COMPOSE, NONE, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision
@@ -38,6 +40,7 @@ KEY = "measurement"  # among the machine's facts
 _KEPT = 20  # folders on one runner
 _MOST_ATTEMPTS = 4
 _DOCKER_S = 20.0
+_VOLATILE = ("GITHUB_", "RUNNER_", "PWD", "OLDPWD", "SHLVL", "INVOCATION_ID", "JOURNAL_STREAM")
 _UNRELATED = ("paths", "warn_unproven", "comment", "check_run", "artifact", "allow_forks")
 
 
@@ -112,8 +115,10 @@ def _prune(folder: Path) -> None:
 def _candidates(
     job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
 ) -> Iterator[tuple[str, Path]]:
-    yield "an earlier run on this runner", places.judged(job.environ) / decision.key
-    if client is None or event.attempt < 2:
+    if event.attempt < 2:
+        return
+    yield "an earlier attempt on this runner", places.judged(job.environ) / decision.key
+    if client is None:
         return
     with contextlib.suppress(GithubError):
         earlier = range(max(1, event.attempt - _MOST_ATTEMPTS), event.attempt)
@@ -163,13 +168,30 @@ def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
     asked = {k: v for k, v in asdict(settings).items() if k not in _UNRELATED}
     depends = {
         "version": __version__,
-        "commit": event.tested_sha,
+        "run": (event.run_id, event.job),
+        "commit": (event.tested_sha, _checked_out(job)),
+        "environment": _environment(job),
         "inputs": asked,
         "differences": [asdict(d) for d in decision.circumstances.differences],
         "judge": judged_by,
         "images": images,
     }
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+
+
+def _checked_out(job: Job) -> str:
+    """The commit that is really in the workspace: a step before ours may have taken another."""
+    asked = git_base.command(job.workspace(), "rev-parse", "HEAD")
+    done = programs.run(
+        asked.arguments, env=asked.environ, cwd=job.workspace(), timeout_s=_DOCKER_S
+    )
+    return done.out.strip() if done.is_good else ""
+
+
+def _environment(job: Job) -> list[tuple[str, str]]:
+    """What a started program sees, but for what differs from one attempt to the next."""
+    seen = scrubbed(job.environ)
+    return sorted((k, v) for k, v in seen.items() if not k.upper().startswith(_VOLATILE))
 
 
 def _digest(folder: Path) -> str:

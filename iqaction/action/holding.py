@@ -30,14 +30,23 @@ def ended(report: Report, ending: Ending | None) -> Report:
     )
 
 
-def warns(job: Job, settings: Settings, ending: Ending | None) -> bool:
+def warns(job: Job, settings: Settings, report: Report, ending: Ending | None) -> bool:
     """True where an UNPROVEN is let through, as the user asked.
 
-    Not what was not measured: a step that ended badly, a leg of a matrix that is missing.
+    Not what was not measured: a step that ended badly, a leg of a matrix that is missing, a stage
+    that did not run, prompts without an answer.
     """
-    if not settings.warn_unproven or ending is not None:
+    if not settings.warn_unproven or ending is not None or not _is_whole(report):
         return False
     return settings.mode != REPORT or not lacking(job)
+
+
+def _is_whole(report: Report) -> bool:
+    required = [s for s in report.stages if s.required]
+    return bool(required) and all(
+        s.verdict is not Verdict.NOT_RUN and not s.coverage.missing and not s.coverage.failed
+        for s in required
+    )
 
 
 def lacking(job: Job) -> str:

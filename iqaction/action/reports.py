@@ -22,6 +22,7 @@ from iqaction.github.event import Event
 from iqaction.report import NO_RUN, Report, Run
 from iqaction.verdict import Verdict
 
+VARIABLE = "IQ_REPORT_SHA256"
 MAX_REPORT = 256 * 1024 * 1024
 _MAX_MANIFEST = 64 * 1024 * 1024
 
@@ -33,13 +34,19 @@ class Works(Protocol):
     def work(self) -> Work: ...
 
 
-def stored(folder: Path) -> Report:
+def stored(folder: Path, sha256: str = "") -> Report:
     """The report of an evidence folder.
+
+    Parameters
+    ----------
+    sha256
+        Of the file as it was written, where that is known from elsewhere: the runner keeps what a
+        step has put out, and what the started endpoint left running cannot reach it there.
 
     Raises
     ------
     EvidenceError
-        There is none, or it is no report.
+        There is none, it is no report, or not the one that was written.
     """
     path = folder / report_json.NAME
     try:
@@ -52,6 +59,12 @@ def stored(folder: Path) -> Report:
         ) from exc
     if len(data) > MAX_REPORT:
         raise EvidenceError(f"{report_json.NAME} is larger than {MAX_REPORT} bytes")
+    if sha256 and hashlib.sha256(data).hexdigest() != sha256:
+        raise EvidenceError(
+            f"{report_json.NAME} was altered after it was judged",
+            expected="the report that the observing step wrote",
+            next_step="find out what on this runner writes into the job's private folder",
+        )
     return replace(report_json.from_bytes(data), evidence_root=_root(folder))
 
 
@@ -77,6 +90,14 @@ def leave(job: Works, ending: Ending) -> None:
     keep(job, ending)
     with contextlib.suppress(Exception):  # the ending alone makes the job red
         conclude(job.work, ending.reason)
+
+
+def sha256(folder: Path) -> str:
+    """Of the report's bytes, "" where there is none."""
+    try:
+        return hashlib.sha256((folder / report_json.NAME).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def is_there(work: Work) -> bool:

@@ -47,7 +47,7 @@ def decide(job: Job) -> tuple[str, int, str]:
     if decision is not None and decision.action == SKIP and ending is None:
         return NOT_NEEDED, 0, decision.reason
     try:
-        report = reports.stored(job.work.evidence)
+        report = reports.stored(job.work.evidence, job.environ.get(reports.VARIABLE, ""))
     except IqError as exc:
         report = None
         why = exc.happened
@@ -71,7 +71,7 @@ def held_to(job: Job, report: Report) -> tuple[str, int, str]:
     if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
         return ACCEPTED, status, report.headline
     said = report.gate if report.verdict is Verdict.PASS else report.verdict
-    if report.gate is Verdict.UNPROVEN and holding.warns(job, settings, None):
+    if report.gate is Verdict.UNPROVEN and holding.warns(job, settings, report, None):
         return said.value, 0, f"{report.headline} (on_unproven: warn)"
     return said.value, status, report.headline
 

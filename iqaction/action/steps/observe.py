@@ -39,7 +39,7 @@ def run(job: Job) -> int:
         if settings.suite:  # whose comment is replaced is not for a fork to say
             made = replace(made, suite=settings.suite)
         reports.write(job.work.evidence, made)
-        _summarise(job, made)
+        _told(job, made)
         return 0
     try:
         outcome = _outcome(job, settings, decision)
@@ -50,7 +50,7 @@ def run(job: Job) -> int:
     again.remember(job, decision, outcome)
     with job.log.quiet():
         job.log.text(page(outcome, _COLUMNS))
-    _summarise(job, outcome.report)
+    _told(job, outcome.report)
     return 0
 
 
@@ -101,7 +101,8 @@ def _options(
     )
 
 
-def _summarise(job: Job, report: Report) -> None:
+def _told(job: Job, report: Report) -> None:
+    job.log.output("report_sha256", reports.sha256(job.work.evidence))
     for effect in surfaces.load("summary")(report):
         if isinstance(effect, AppendSummary):
             job.log.summary(effect.markdown)
@@ -110,6 +111,6 @@ def _summarise(job: Job, report: Report) -> None:
 def _rescue(job: Job) -> None:
     """Seal what there is, and stop the server, in the few seconds that are left."""
     with contextlib.suppress(IqError, OSError):
-        session.judge(job.work.evidence)
+        reports.conclude(job.work, "the run was cancelled while it measured")
     with contextlib.suppress(BootError, OSError):
         stopping.stop_work(places.leases(job.environ), job.work.path, places.world(job))

@@ -8,7 +8,7 @@ so, or the check would stay "in progress".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from iqaction import surfaces
 from iqaction.action import holding, reports, targets, tokens
@@ -57,8 +57,8 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
         # A stranger's artifact that is no report says nothing, and replaces no comment.
         why = "nothing is posted: there is no report that could be"
         return Published(published=False, warnings=(why,))
-    gate, effects, suite = _effects(job, settings, decision)
-    effects = _wanted(settings, effects)
+    posting = _posting(job, settings, decision)
+    effects = _wanted(settings, posting.effects)
     client, why = tokens.client(job)
     if not effects:
         return Published()
@@ -73,19 +73,27 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
             client, event.repository, event.finished.head_sha, event.finished.head_repository
         )
     target = targets.of(
-        suite,
+        posting.suite,
         run,
         numbers=numbers,
-        gate=gate,
-        warn=holding.warns(job, settings, job.work.ending()),
+        gate=posting.gate,
+        warn=posting.warn,
         check=decision.check if decision else 0,
     )
     return publishing.publish(effects, target, client)
 
 
-def _effects(
-    job: Job, settings: Settings, decision: Decision | None
-) -> tuple[Verdict, Sequence[Effect], str]:
+@dataclass(frozen=True)
+class _Posting:
+    """What is to be posted, and what the job is held to."""
+
+    suite: str
+    gate: Verdict
+    effects: Sequence[Effect]
+    warn: bool = False
+
+
+def _posting(job: Job, settings: Settings, decision: Decision | None) -> _Posting:
     ending = job.work.ending()
     if decision is not None and decision.action == SKIP and ending is None:
         run = decision.circumstances.run
@@ -93,14 +101,23 @@ def _effects(
         for effect in effects:
             if isinstance(effect, AppendSummary):
                 job.log.summary(effect.markdown)
-        return Verdict.PASS, effects, decision.suite
+        return _Posting(decision.suite, Verdict.PASS, effects)
     if ending is None and not reports.is_there(job.work):
         said = "the run was cancelled, or a step before this one did not end"
         reports.leave(job, ending := Ending(NOT_RUN, said))
     elif ending is not None:  # whoever was stopped had no time to make one
         reports.conclude(job.work, ending.reason)
-    report = holding.ended(_linked(job, reports.stored(job.work.evidence)), ending)
-    return report.gate, surfaces.render_all(report), report.suite
+    report = holding.ended(_linked(job, _report(job)), ending)
+    warn = holding.warns(job, settings, report, ending)
+    return _Posting(report.suite, report.gate, surfaces.render_all(report), warn)
+
+
+def _report(job: Job) -> Report:
+    try:
+        return reports.stored(job.work.evidence, job.environ.get(reports.VARIABLE, ""))
+    except EvidenceError as exc:  # the gate will be red for the same reason
+        reports.leave(job, Ending(NOT_RUN, str(exc)))
+        return reports.report(_decision(job), str(exc))
 
 
 def _linked(job: Job, report: Report) -> Report:

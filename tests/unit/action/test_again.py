@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -57,6 +58,9 @@ def github() -> Iterator[FakeGithub]:
     assert running.state.violations == []
 
 
+NOBODY = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
+
+
 class Case:
     """A runner on which one job after another runs."""
 
@@ -64,8 +68,10 @@ class Case:
         self.home, self.made, self.github = home, made, github
         self.desks = 0
 
-    def desk(self, *, attempt: int = 1, **more: object) -> Desk:
+    def desk(self, *, attempt: int = 0, **more: object) -> Desk:
+        """The first job is an attempt's first, every other one a second."""
         self.desks += 1
+        attempt = attempt or min(self.desks, 2)
         inputs = more.pop("inputs", COMMAND)
         home = self.home / f"job {self.desks}"
         desk = Desk(home, self.github, attempt=attempt, inputs=inputs, **more)  # type: ignore[arg-type]
@@ -144,7 +150,10 @@ def test_found__judged_by_what_is_agreed_now(case):
 
 @pytest.mark.parametrize(
     "change",
-    ["commit", "baseline", "plan", "command", "model", "shard", "differences", "suite"],
+    [
+        *("commit", "baseline", "plan", "command", "model", "shard", "differences", "suite"),
+        *("environment", "run", "checkout"),
+    ],
 )
 def test_found__another_thing(case, change):
     """Whatever the measurement depends on makes it another one."""
@@ -156,7 +165,18 @@ def test_found__another_thing(case, change):
         "shard": {"shard": "1/2"},
         "suite": {"suite": "other"},
     }.get(change, {})
-    desk = case.desk(inputs=inputs, GITHUB_SHA=("d" if change == "commit" else "c") * 40)
+    env = {
+        "commit": {"GITHUB_SHA": "d" * 40},
+        "environment": {"ENGINE_IMAGE": "broken:latest"},
+        "run": {"GITHUB_RUN_ID": "51"},  # a nightly run of the same commit
+    }.get(change, {"GITHUB_SHA": "c" * 40})
+    desk = case.desk(inputs=inputs, **env)
+    if change == "checkout":
+        for words in (
+            ["init", "-q"],
+            [*NOBODY, "commit", "-q", "--allow-empty", "-m", "other ref"],
+        ):
+            subprocess.run(["git", *words], cwd=desk.workspace, check=True)
     if change == "baseline":
         (desk.workspace / "base/x").write_text("another")
     if change == "plan":
@@ -454,7 +474,7 @@ def test_found__a_first_attempt_asks_nobody(attempted, github):
     github.state.artifacts = [uploaded(path)]
     github.state.log.clear()
 
-    assert case.found(case.desk()).action == "measure"
+    assert case.found(case.desk(attempt=1)).action == "measure"
     assert github.state.log == []
 
 

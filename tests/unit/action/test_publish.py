@@ -150,16 +150,15 @@ def test_publish__a_missing_leg_is_not_let_through(tmp_path, github, measured):
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"verdict": "PASS", "gate": "PASS"}'])
 def test_publish__a_report_that_is_none(tmp_path, github, data):
-    """Nothing is posted as a result that is none."""
+    """What is no result is posted as NOT RUN: the check does not stay in progress."""
     desk = Desk(tmp_path, github).decided()
     desk.work.evidence.mkdir()
     (desk.work.evidence / "report.json").write_bytes(data)
 
     published(desk)
 
-    assert desk.outputs["published"] == "false"
-    assert not [c for c in github.state.checks.values() if c["conclusion"] == "success"]
-    assert "::warning title=inferquality%3A publishing::" in desk.log
+    assert conclusion(github) == "completed failure"
+    assert desk.step("gate") == 3
 
 
 def test_publish__a_damaged_decision(tmp_path, github):

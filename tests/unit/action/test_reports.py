@@ -15,7 +15,8 @@ from world import World
 from iqaction.action import holding, reports
 from iqaction.action.work import Ending, Measured
 from iqaction.circumstances import Circumstances
-from iqaction.report import Report
+from iqaction.errors import EvidenceError
+from iqaction.report import Coverage, Report
 from iqaction.verdict import Verdict
 
 
@@ -150,7 +151,41 @@ def test_warns(tmp_path, inputs, ending, measured, lets_through):
     if measured:
         desk.work.keep(measured)
 
-    assert holding.warns(desk.job, desk.job.settings(), ending) is lets_through
+    whole = made_reports.failed_by_trajectory()
+
+    assert holding.warns(desk.job, desk.job.settings(), whole, ending) is lets_through
+
+
+@pytest.mark.parametrize("lacking", ["a stage", "an answer", "a whole answer", "everything"])
+def test_warns__not_what_was_not_measured(tmp_path, lacking):
+    """A stage that did not run, a prompt without an answer, and nothing at all: red."""
+    report = made_reports.failed_by_trajectory()
+    (stage,) = report.stages
+    stages = {
+        "a stage": (stage, replace(stage, verdict=Verdict.NOT_RUN)),
+        "an answer": (replace(stage, coverage=Coverage(64, 63, missing=("p-1",))),),
+        "a whole answer": (replace(stage, coverage=Coverage(64, 63, failed=("p-1",))),),
+        "everything": (),
+    }[lacking]
+    desk = Desk(tmp_path, inputs={"on_unproven": "warn"})
+
+    report = replace(report, stages=stages)
+
+    assert not holding.warns(desk.job, desk.job.settings(), report, None)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_stored__altered_after_it_was_judged(tmp_path, known):
+    """What a server that was left running writes is found where the runner knows better."""
+    reports.write(tmp_path, made_reports.failed_by_trajectory())
+    sha256 = reports.sha256(tmp_path) if known else ""
+    reports.write(tmp_path, made_reports.passed())
+
+    if known:
+        with pytest.raises(EvidenceError, match="altered after it was judged"):
+            reports.stored(tmp_path, sha256)
+    else:
+        assert reports.stored(tmp_path, sha256).verdict is Verdict.PASS
 
 
 def test_write__is_what_a_folder_has(tmp_path, made):
