@@ -121,6 +121,11 @@ def _run(step: str, environ: Mapping[str, str], log: WorkflowLog, clocks: Clocks
         return _stopped(job, step, INTERRUPTED)
     except IqError as exc:
         return _told(job, step, exc)
+    except OSError as exc:  # a full disk, a folder without rights: the machine's, and told as that
+        if exc.errno is None:
+            return _crashed(job, step, exc)
+        what = f"{os.path.basename(str(exc.filename or step))}: {exc.strerror}"
+        return _told(job, step, IqError(what, next_step="look at the runner's disk and folders"))
     except Exception as exc:
         return _crashed(job, step, exc)
 

@@ -263,6 +263,11 @@ def _together(s: Settings) -> None:
             f"mode: {s.mode} needs `artifacts_path`",
             "the folder that actions/download-artifact has filled",
         ),
+        (
+            s.mode == REPORT and not (s.suite or s.plan or s.legs),
+            "mode: report does not say what it reports on",
+            "`suite` (or `plan`), whose shards are judged as one, or `legs`, the artifacts that there must be",
+        ),
     )
     for wrong, happened, expected in faults:
         if wrong:

@@ -241,7 +241,7 @@ def test_gate__an_incomplete_shard(tmp_path, measured):
 @pytest.mark.parametrize("verdict", [PASS, UNPROVEN, FAIL])
 def test_gate__a_missing_leg_is_not_let_through(tmp_path, verdict, measured):
     """`on_unproven: warn` is about what was measured; a leg that is missing is red."""
-    inputs = {"mode": "report", "artifacts_path": "x", "on_unproven": "warn"}
+    inputs = {"mode": "report", "artifacts_path": "x", "suite": "s", "on_unproven": "warn"}
     desk = Desk(tmp_path, inputs=inputs).decided().reported(report(verdict))
     if measured:
         desk.work.keep(measured)

@@ -79,7 +79,8 @@ class Case:
         return place
 
     def desk(self, circumstances: Circumstances | None = None, **inputs: str) -> Desk:
-        wanted = {"mode": "report", "artifacts_path": str(self.artifacts), **inputs}
+        wanted = {"mode": "report", "artifacts_path": str(self.artifacts), "suite": "default"}
+        wanted |= inputs
         desk = Desk(self.home / f"job {len(self.jobs)}", inputs=wanted)
         self.jobs.append(desk)
         return desk.decided(circumstances=circumstances or Circumstances(desk.run))
@@ -151,7 +152,7 @@ def test_shards__that_do_not_belong_together(case, small, change):
         case.put(small.home / f"a-{change}", "inferquality-x-2-of-2-1")
 
     with pytest.raises(EvidenceError, match=r"of 2, 3 parts|was asked both in"):
-        case.judged()
+        case.judged(suite="x")
 
     assert case.gate() == 3
 
@@ -305,7 +306,15 @@ def test_suites__none_is_named(case, whole):
     """Of legs that are no shards, one that left nothing would not be missed."""
     case.put(whole["good"], "inferquality-good-1")
 
-    assert case.gate(on_unproven="warn") == 2
+    assert case.gate(on_unproven="warn", suite="good") == 2
+
+
+def test_suites__another_one_is_there(case, shards):
+    """What lies there of another suite does not stand in for the one that is asked about."""
+    for folder in shards:
+        case.put(folder)
+
+    assert case.gate(suite="lost") == 3
 
 
 def test_suites__a_refused_one(case, whole):

@@ -80,7 +80,7 @@ def test_prepare__measures(tmp_path, github):
     [
         ({"boot": "command", "boot_command": "x"}, ("true", "true", "true")),
         ({"artifact": "false"}, ("false", "true", "false")),
-        ({"mode": "report", "artifacts_path": "x"}, ("false", "true", "true")),
+        ({"mode": "report", "artifacts_path": "x", "suite": "s"}, ("false", "true", "true")),
         ({"mode": "publish", "artifacts_path": "x"}, ("false", "true", "false")),
     ],
 )
@@ -97,7 +97,7 @@ def test_prepare__conditions(tmp_path, github, inputs, expected):
     [
         ({"suite": "qwen"}, "inferquality-qwen-2"),
         ({"suite": "qwen", "shard": "3/4"}, "inferquality-qwen-3-of-4-2"),
-        ({"mode": "report", "artifacts_path": "x"}, "inferquality-default-report-2"),
+        ({"mode": "report", "artifacts_path": "x", "suite": "s"}, "inferquality-s-report-2"),
     ],
 )
 def test_prepare__artifact_names(tmp_path, github, inputs, name):

@@ -137,7 +137,7 @@ def test_publish__an_ending_beside_a_report(tmp_path, github, verdict, status):
 @pytest.mark.parametrize("measured", [None, Measured(False, "shard 2 of 4 is missing")])
 def test_publish__a_missing_leg_is_not_let_through(tmp_path, github, measured):
     """`on_unproven: warn` is not about a leg that is missing."""
-    inputs = {"mode": "report", "artifacts_path": "x", "on_unproven": "warn"}
+    inputs = {"mode": "report", "artifacts_path": "x", "suite": "s", "on_unproven": "warn"}
     desk = Desk(tmp_path, github, inputs=inputs).decided().reported(report(UNPROVEN))
     if measured is not None:
         desk.work.keep(measured)

@@ -146,7 +146,7 @@ def test_ended__says_it_once():
 def test_warns(tmp_path, inputs, ending, measured, lets_through):
     """UNPROVEN is let through where the user asked, and only what was measured."""
     if "mode" in inputs:
-        inputs = {**inputs, "artifacts_path": "x"}
+        inputs = {**inputs, "artifacts_path": "x", "suite": "s"}
     desk = Desk(tmp_path, inputs=inputs)
     if measured:
         desk.work.keep(measured)

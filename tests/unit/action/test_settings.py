@@ -165,9 +165,13 @@ def test_repr__holds_no_secret():
         ({"boot": "compose"}, "boot: compose needs"),
         ({"endpoint": URL, "boot_command": "x"}, "boot is not `command`"),
         ({"endpoint": URL, "compose_file": "c.yml"}, "boot is not `compose`"),
-        ({"mode": "report", "artifacts_path": "x", "shard": "1/2"}, "`shard` belongs"),
+        (
+            {"mode": "report", "artifacts_path": "x", "suite": "s", "shard": "1/2"},
+            "`shard` belongs",
+        ),
         ({"mode": "report"}, "mode: report needs `artifacts_path`"),
         ({"mode": "publish"}, "mode: publish needs `artifacts_path`"),
+        ({"mode": "report", "artifacts_path": "x"}, "does not say what it reports on"),
     ],
 )
 def test_read__impossible_together(inputs, said):
