@@ -66,7 +66,7 @@ def judged(job: Job, settings: Settings, decision: Decision) -> Outcome:
     """
     found = newest(Path(settings.artifacts_path))
     if not settings.legs:  # what lies there of other suites is another job's
-        found = [leg for leg in found if leg.suite == decision.suite]
+        found = [leg for leg in found if leg.suite == (settings.suite or decision.suite)]
     around = decision.circumstances
     missing = _missing(found, settings.legs)
     by_suite: dict[str, list[Leg]] = {}

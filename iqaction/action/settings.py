@@ -266,7 +266,7 @@ def _together(s: Settings) -> None:
         (
             s.mode == REPORT and not (s.suite or s.plan or s.legs),
             "mode: report does not say what it reports on",
-            "`suite` (or `plan`), whose shards are judged as one, or `legs`, the artifacts that there must be",
+            "`suite` or `plan`, whose shards are judged as one, or `legs`, the artifacts to expect",
         ),
     )
     for wrong, happened, expected in faults:
