@@ -14,12 +14,13 @@ import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from iqaction.errors import ConfigError
 
 MAX_FILES = 10_000  # of a folder
 _MAX_DEPTH = 16
+_MAX_STEPS = 400  # of a path, with those of the links on its way
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SHOWN = 120
 
@@ -66,6 +67,43 @@ def place(path: str, workspace: Path, key: str) -> str | None:
             expected="a path within the repository, or an absolute path outside the workspace",
         )
     return relative
+
+
+def repositories(workspace: Path, relative: str) -> tuple[Path, ...]:
+    """The folders above a path of the workspace that are a repository's root, nearest first.
+
+    One behind a symbolic link is none of them: a link may be the pull request's.
+    """
+    found = []
+    for parent in PurePosixPath(relative).parents:
+        folder = workspace / parent
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            is_linked = folder.resolve() != workspace.resolve() / parent
+            if not is_linked and os.path.lexists(folder / ".git"):
+                found.append(folder)
+    return tuple(found)
+
+
+def on_the_way(root: Path, relative: str) -> tuple[str, ...]:
+    """All paths within ``root`` that a change can lead another file through: the path itself,
+    each symbolic link on its way, and where it ends."""
+    start = root.resolve()
+    found = [posixpath.normpath(relative)]
+    left, at = posixpath.join(str(start), relative).split("/"), "/"
+    for _ in range(_MAX_STEPS):
+        if not left:
+            break
+        at = posixpath.normpath(posixpath.join(at, left.pop(0)))
+        try:
+            target = os.readlink(at)
+        except (OSError, ValueError):
+            continue
+        found.append(posixpath.relpath(at, start))
+        at, left = posixpath.dirname(at), [*target.split("/"), *left]
+        if target.startswith("/"):
+            at = "/"
+    found.append(posixpath.relpath(at, start))
+    return tuple(dict.fromkeys(p for p in found if p.split("/")[0] not in ("..", ".")))
 
 
 def read(workspace: Path, relative: str, limit: int) -> Found:

@@ -8,21 +8,63 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from iqaction.action import git_base
 from iqaction.errors import GithubError
+from iqaction.github import changes
+from iqaction.github.client import Client
 from iqaction.github.event import Event
 
 _TIMEOUT_S = 300.0
 
 
-def commit(workspace: Path, event: Event) -> str:
-    """The merge-base, where the clone reaches back to it; "" where it does not."""
+@dataclass(frozen=True)
+class MergeBase:
+    """Where a pull request starts from; ``is_cloned`` where the clone can be believed about it."""
+
+    sha: str
+    is_cloned: bool
+    note: str = ""
+
+
+def merge_base(root: Path, event: Event, client: Client | None) -> MergeBase:
+    """As the clone in ``root`` says, where it reaches back that far and GitHub says nothing else.
+
+    A step of the job may have written into the clone; GitHub's word is nobody's.
+
+    Raises
+    ------
+    GithubError
+        Neither tells.
+    """
+    cloned = git_base.merge_base(root, event.base_sha, event.head_sha)
+    if client is None:
+        if cloned:
+            return MergeBase(cloned, True)
+        raise GithubError("the clone is shallow, and there is no token to ask GitHub with")
     try:
-        return git_base.merge_base(workspace, event.base_sha, event.head_sha) or ""
+        told = changes.merge_base(client, event)
+    except GithubError:
+        if cloned:
+            return MergeBase(cloned, True)
+        raise
+    note = ""
+    if cloned and cloned != told:
+        note = f"the clone's merge-base is {cloned[:12]}, GitHub's is {told[:12]}, which is used"
+    return MergeBase(told, told == cloned, note)
+
+
+def commit(workspace: Path, event: Event, client: Client | None = None) -> str:
+    """The merge-base, where the clone reaches back to it; "" where it does not."""
+    if git_base.merge_base(workspace, event.base_sha, event.head_sha) is None:
+        return ""
+    try:
+        sha = merge_base(workspace, event, client).sha
     except GithubError:
         return ""
+    return sha if git_base.has(workspace, sha) else ""
 
 
 def unpack(workspace: Path, sha: str, into: Path) -> None:

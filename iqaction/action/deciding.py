@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction import inputs, sources
-from iqaction.action import git_base, globs, protected
+from iqaction import sources
+from iqaction.action import _head, base_tree, checkout, git_base, globs, protected
+from iqaction.action.checkout import Checkout
 from iqaction.action.job import Job
-from iqaction.action.protected import Protected, Wanted
+from iqaction.action.protected import Base, Protected, Wanted
 from iqaction.action.settings import NONE, RUN, Settings
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github import changes as github_changes
 from iqaction.github import contents
 from iqaction.github.changes import Changes
 from iqaction.github.client import Client
-from iqaction.github.event import Event
+from iqaction.github.event import SUPPORTED, Event
 from iqaction.report import ChangedLine
 
 PULL_REQUESTS = ("pull_request", "merge_group")
@@ -46,6 +47,12 @@ def refused(settings: Settings, event: Event) -> str:
             "pull_request_target is not supported: it gives a fork's pull request this "
             "repository's token",
             expected="pull_request, and for comments on forks a second workflow with mode: publish",
+        )
+    if event.name not in SUPPORTED:
+        raise ConfigError(
+            f"the event {event.name} is not supported: whose code it would run, and what that is "
+            "to be compared with, is not known",
+            expected="on: " + ", ".join(SUPPORTED),
         )
     if not event.is_self_hosted or settings.allow_forks:
         return ""
@@ -80,18 +87,19 @@ def nothing_relevant(settings: Settings, event: Event, found: Changes, workspace
     if not settings.paths or not found.known or not found.files:
         return ""
     try:
-        ours = _own(settings, event, workspace)
+        at = checkout.find(settings, event, workspace)
+        ours = _own(at, event)
     except ConfigError:  # whoever reads the plan to use it says what is wrong with it
         return ""
     for file in found.files:
         for path in filter(None, (file.path, file.previous_path)):
-            if globs.matches(path, settings.paths) or any(_is_at(path, x) for x in ours):
+            if globs.touches(path, settings.paths) or any(_is_at(path, x) for x in ours):
                 return ""
     shown = ", ".join(settings.paths[:5]) + (" ..." if len(settings.paths) > 5 else "")
     return f"none of the {len(found.files)} changed files is under `paths` ({shown})"
 
 
-def _own(settings: Settings, event: Event, workspace: Path) -> list[str]:
+def _own(at: Checkout, event: Event) -> list[str]:
     """What always matters: how the endpoint is started, and the judge's own files.
 
     Raises
@@ -99,18 +107,24 @@ def _own(settings: Settings, event: Event, workspace: Path) -> list[str]:
     ConfigError
         The plan, which names some of them, cannot be read.
     """
-    named = [settings.plan, settings.baseline, settings.compose_file, event.workflow_path]
-    named.append(protected.ACCEPT)
+    settings = at.settings
+    named = [settings.plan, settings.baseline, event.workflow_path, protected.ACCEPT]
     if settings.stages:
-        text = protected.as_plan(settings.stages)
-        asked, folder = inputs.read_request(text, "the input `stages`"), ""
+        asked, folder = checkout.stages(settings), ""
     else:
-        path = workspace / settings.plan if settings.plan else None
+        path = at.root / settings.plan if settings.plan else None
         asked, folder = sources.plan_file(path), posixpath.dirname(settings.plan)
     named.append(asked.baseline)
     if asked.prompts not in protected.BUILT_IN:
         named.append(posixpath.join(folder, asked.prompts))
-    return [_in_repository(x, workspace) for x in named if x and "://" not in x]
+    places = [_in_repository(x, at.root) for x in named if x and "://" not in x]
+    return [*places, *_composed(at)]
+
+
+def _composed(at: Checkout) -> tuple[str, ...]:
+    """The compose file, by every name that a change of it can have: it may be a link."""
+    name = at.settings.compose_file
+    return _head.on_the_way(at.root, _in_repository(name, at.root)) if name else ()
 
 
 def no_baseline(settings: Settings) -> str:
@@ -163,12 +177,17 @@ def _planned(plan: Path | None) -> str:
         return "default"  # whoever reads the plan to use it says what is wrong with it
 
 
-def changed_lines(settings: Settings, found: Changes, workspace: Path) -> tuple[ChangedLine, ...]:
+def changed_lines(
+    settings: Settings, event: Event, found: Changes, workspace: Path
+) -> tuple[ChangedLine, ...]:
     """The lines that the change adds to the files by which the endpoint is started."""
     kept: list[ChangedLine] = []
-    compose = _in_repository(settings.compose_file, workspace)
+    try:
+        composed = _composed(checkout.find(settings, event, workspace))
+    except ConfigError:  # whoever needs the files says so
+        composed = ()
     for file in found.files:
-        if file.path == compose or (settings.paths and globs.matches(file.path, settings.paths)):
+        if file.path in composed or (settings.paths and globs.matches(file.path, settings.paths)):
             added = (x for x in file.added if x.text.strip())
             kept += [replace(x, text=x.text[:_MAX_TEXT]) for x in added]
     return tuple(kept[:_MAX_LINES])
@@ -184,42 +203,70 @@ def judge_files(
     ConfigError
         A mistake in one of them, or a path that leads out of the checkout.
     """
-    wanted = Wanted(settings.plan, settings.stages, settings.baseline)
     workspace, into = job.workspace(), job.work.judge
-    if event.name not in PULL_REQUESTS:
-        return protected.as_it_is(wanted, workspace, into)
-    read, folder = _readers(workspace, event, client)
+    is_protected = event.name in PULL_REQUESTS
+    try:
+        at = checkout.find(settings, event, workspace)
+    except ConfigError:
+        if is_protected:
+            raise
+        at = Checkout(workspace, settings)  # nothing is compared there: any place will do
+    wanted = Wanted(at.settings.plan, at.settings.stages, at.settings.baseline)
+    if not is_protected:
+        return protected.as_it_is(wanted, at.root, into)
+    base, note = _base(at, event, client)
     touched = None
     if found.known:
         touched = frozenset(p for f in found.files for p in (f.path, f.previous_path) if p)
-    return protected.collect(wanted, read, folder, workspace, into, touched)
+    files = protected.collect(wanted, base, at.root, into, touched)
+    return replace(files, notes=(note, *files.notes)) if note else files
 
 
-def _readers(
-    workspace: Path, event: Event, client: Client | None
-) -> tuple[protected.Read, protected.ReadFolder]:
+def reference(settings: Settings, event: Event, client: Client | None, workspace: Path) -> str:
+    """The merge-base, where it can be started from the clone; "" where it cannot.
+
+    Only the workspace's own repository: what is started is started with paths of the workspace.
+
+    Raises
+    ------
+    ConfigError
+        The paths lie in different repositories.
+    """
+    if checkout.find(settings, event, workspace).root != workspace:
+        return ""
+    return base_tree.commit(workspace, event, client)
+
+
+def _base(at: Checkout, event: Event, client: Client | None) -> tuple[Base, str]:
     """How files of the merge-base are read: from the clone where it reaches back that far, else
     from GitHub; with neither, every reading says so."""
-    base = git_base.merge_base(workspace, event.base_sha, event.head_sha)
-    if base:
-        clone = git_base.GitBase(workspace, base)
-        return clone.read, clone.folder
     try:
-        if client is None:
-            raise GithubError("the clone is shallow, and there is no token to ask GitHub with")
-        sha = github_changes.merge_base(client, event)
+        found = base_tree.merge_base(at.root, event, client)
     except GithubError as exc:
         reason = exc.happened
 
         def unreadable(path: str) -> None:
             raise GithubError(reason)
 
-        return unreadable, unreadable
+        return Base(unreadable, unreadable), ""
+    of_client = None if found.is_cloned else client
+    clone = _in(at.root, event, of_client, found.sha)
+    is_same = found.sha == event.base_sha
+    tip = None if is_same else _in(at.root, event, of_client, event.base_sha).read
+    return replace(clone, tip=tip, is_ours=at.is_ours), found.note
+
+
+def _in(root: Path, event: Event, client: Client | None, sha: str) -> Base:
+    """A commit as GitHub has it where there is a ``client``, else as the clone has it."""
+    if client is None:
+        clone = git_base.GitBase(root, sha)
+        return Base(clone.read, clone.folder)
+    github = client
 
     def read(path: str) -> bytes | None:
-        return contents.read(client, event.repository, path, sha, _MAX_FILE)
+        return contents.read(github, event.repository, path, sha, _MAX_FILE)
 
     def folder(path: str) -> Mapping[str, bytes] | None:
-        return contents.folder(client, event.repository, path, sha)
+        return contents.folder(github, event.repository, path, sha)
 
-    return read, folder
+    return Base(read, folder)

@@ -7,10 +7,11 @@ bytes; not what is in the files.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +131,13 @@ class GitBase:
                     f"{blob.path[:120]}: the clone lacks the file's content",
                     next_step="check out without a filter (`filter:` of actions/checkout)",
                 )
-            found.append(out[at + len(head) : end])
+            content = out[at + len(head) : end]
+            if not _is_named(blob.sha, content):
+                raise GithubError(
+                    f"{blob.path[:120]}: the clone's content is not what its hash says",
+                    next_step="check out anew, in a clean workspace",
+                )
+            found.append(content)
             at = end + 1
         return found
 
@@ -160,10 +167,46 @@ def merge_base(workspace: Path, a: str, b: str, run: Run | None = None) -> str |
     return found if done.code == 0 and _SHA.match(found) else None
 
 
+def holds(root: Path, commits: Iterable[str], run: Run | None = None) -> bool:
+    """True where one of the commits is checked out there, or is in the history of what is.
+
+    No submodule can hold the commit of the repository that it is in: each names the other's hash.
+    """
+    run = run or _runner(root)
+    asked = [sha for sha in commits if _SHA.match(sha)]
+    try:
+        done = run(["rev-parse", "--verify", "HEAD^{commit}"], b"")
+        if done.code != 0:
+            return False
+        if done.out.decode("ascii", "replace").strip() in asked:
+            return True
+        return any(run(["merge-base", "--is-ancestor", x, "HEAD"], b"").code == 0 for x in asked)
+    except GithubError:
+        return False
+
+
+def has(root: Path, sha: str, run: Run | None = None) -> bool:
+    """True where the clone has the commit."""
+    if not _SHA.match(sha):
+        return False
+    try:
+        return (run or _runner(root))(["cat-file", "-e", f"{sha}^{{commit}}"], b"").code == 0
+    except GithubError:
+        return False
+
+
 def _checked(sha: str) -> str:
     if not _SHA.match(sha):
         raise GithubError(f"{sha[:80]!r} is no commit's hash", expected="40 hexadecimal digits")
     return sha
+
+
+def _is_named(sha: str, content: bytes) -> bool:
+    """git does not look when it reads a file; whoever writes into the clone may have."""
+    hashed = hashlib.sha1(usedforsecurity=False) if len(sha) == 40 else hashlib.sha256()
+    hashed.update(b"blob %d\0" % len(content))
+    hashed.update(content)
+    return hashed.hexdigest() == sha
 
 
 def _failed(what: str, done: Done) -> GithubError:
@@ -191,6 +234,8 @@ def command(workspace: Path, *arguments: str) -> Command:
         *("-c", "safe.directory=*"),  # of a container's user, often
         *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
         *("-c", "protocol.allow=never"),
+        # What else says how history goes, and is not in the commits themselves.
+        *("-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"),
         *("--no-pager", "--no-replace-objects", "--literal-pathspecs"),
         *("-C", str(workspace)),
     ]
@@ -201,6 +246,7 @@ def command(workspace: Path, *arguments: str) -> Command:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_CEILING_DIRECTORIES": str(workspace.resolve().parent),
+        "GIT_GRAFT_FILE": "/dev/null",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",

@@ -58,6 +58,35 @@ def matches(path: str, patterns: tuple[str, ...]) -> bool:
     return False
 
 
+def touches(path: str, patterns: tuple[str, ...]) -> bool:
+    """As :func:`matches`, and True for a path above what a pattern can match: there stands a
+    submodule or a link for all that is in it.
+
+    Above ``**`` any path would stand, so only the folders before it count.
+    """
+    return matches(path, patterns) or any(
+        _is_above(path, pattern) for pattern in patterns if not pattern.startswith("!")
+    )
+
+
+def _is_above(path: str, pattern: str) -> bool:
+    depth = path.count("/") + 1
+    folders = pattern.split("/")
+    above = "/".join(folders[:depth])
+    if depth >= len(folders) or "**" in above:
+        return False
+    found = _cut(above)
+    return found is None or found.matches(path)
+
+
+@lru_cache(maxsize=1024)
+def _cut(pattern: str) -> _Pattern | None:
+    try:
+        return _Pattern(pattern)
+    except ConfigError:  # cut within an escape: what cannot be told is relevant
+        return None
+
+
 class _Pattern:
     """One pattern as an automaton; its states are the bits of one integer."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from iqaction import acceptance, inputs
-from iqaction.action import _compare, _head
+from iqaction.action import _compare, _head, _lfs
 from iqaction.document import Listing, parse
 from iqaction.errors import ConfigError, GithubError
 from iqaction.inputs import Request
@@ -26,6 +26,12 @@ BUILT_IN = ("", "default", "demo")  # prompts
 _PLAN_BYTES = 4 * 1024 * 1024
 _PROMPT_BYTES = 64 * 1024 * 1024
 _ACCEPT_BYTES = 1024 * 1024
+_LFS_BYTES = 512 * 1024 * 1024
+_FOREIGN = (
+    "cannot be compared: the merge-base has none at this path, and whether the folder that it is "
+    "in is the pull request's repository cannot be told (commit it, or check out with "
+    "actions/checkout)"
+)
 
 Read = Callable[[str], "bytes | None"]
 ReadFolder = Callable[[str], "Mapping[str, bytes] | None"]
@@ -64,10 +70,28 @@ class Protected:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Base:
+    """How the merge-base is read: None for what is not there, GithubError where that cannot be
+    told.
+
+    Attributes
+    ----------
+    tip
+        Reads the base branch as it is now; None where that is the same commit.
+    is_ours
+        False where the workspace's files may be another repository's than the merge-base's.
+    """
+
+    read: Read
+    folder: ReadFolder
+    tip: Read | None = None
+    is_ours: bool = True
+
+
 def collect(
     request: Wanted,
-    base: Read,
-    base_folder: ReadFolder,
+    base: Base,
     workspace: Path,
     into: Path,
     changed: frozenset[str] | None = None,
@@ -76,9 +100,8 @@ def collect(
 
     Parameters
     ----------
-    base, base_folder
-        Read a file or folder of the merge-base; None where it is not there, GithubError where
-        that cannot be told.
+    workspace
+        The root of the repository that is checked out.
     changed
         Every path that the pull request adds, changes, removes or renames (the old name too);
         None where that is not known. What differs on another path is not its doing: the base
@@ -96,7 +119,7 @@ def collect(
     named = request.baseline or asked.baseline
     return Protected(
         plan,
-        _baseline(work, named, base_folder),
+        _baseline(work, named, base.folder),
         accepted,
         tuple(work.differences),
         tuple(work.notes),
@@ -118,7 +141,7 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
 
     # The workspace is its own base: nothing can differ. Links are refused as for a pull request,
     # so that a plan which works here works there.
-    work = _Collecting(read, workspace, into, frozenset())
+    work = _Collecting(Base(read, lambda _: None), workspace, into, frozenset())
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
     return Protected(
@@ -130,7 +153,7 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
 class _Collecting:
     """One collection under way."""
 
-    base: Read
+    base: Base
     workspace: Path
     into: Path
     changed: frozenset[str] | None
@@ -163,13 +186,17 @@ class _Collecting:
         """The bytes of a file that are used: the merge-base's wherever it has one."""
         head = _head.read(self.workspace, path, limit)
         try:
-            base = self.base(path)
+            base = self.base.read(path)
+            if base is not None and _lfs.is_pointer(base):
+                base = _lfs.content(base, head.data, path)
         except GithubError as exc:
             self.differ(what, path, _not_compared(exc))
             return _usable(path, head)
         if base is None:
             data = _usable(path, head)
-            if self.theirs(path):
+            if not self.base.is_ours:
+                self.differ(what, path, _FOREIGN)
+            elif self.theirs(path):
                 said = "the pull request brings its own: there is none at the merge-base"
                 self.differ(what, path, f"{said}\n{_compare.change(b'', data)}")
             return data
@@ -291,6 +318,7 @@ def _baseline(work: _Collecting, name: str, base_folder: ReadFolder) -> Path | N
     except GithubError as exc:
         work.differ("baseline", path, _not_compared(exc))
         return here if head is not None and "" not in head else None
+    base = base and _without_pointers(work, path, base, head or {})
     if not base:
         return _uncommitted(work, path, head)
     if head is None or "" in head:
@@ -309,13 +337,37 @@ def _baseline(work: _Collecting, name: str, base_folder: ReadFolder) -> Path | N
     return work.into / path
 
 
+def _without_pointers(
+    work: _Collecting, path: str, base: Mapping[str, bytes], head: Mapping[str, int | str]
+) -> Mapping[str, bytes]:
+    """The folder with what git-lfs keeps elsewhere: the workspace's, where it is the same."""
+    found = dict(base)
+    lacking = []
+    for name in [n for n, data in base.items() if _lfs.is_pointer(data)]:
+        size = head.get(name)
+        data = _head.read(work.workspace, f"{path}/{name}", _LFS_BYTES).data if size else None
+        try:
+            found[name] = _lfs.content(base[name], data, f"{path}/{name}")
+        except GithubError as exc:
+            lacking.append(_not_compared(exc))
+            if data is None:
+                del found[name]
+            else:
+                found[name] = data
+    if lacking:
+        work.differ("baseline", path, _compare.bounded(lacking))
+    return found
+
+
 def _uncommitted(work: _Collecting, path: str, head: Mapping[str, int | str] | None) -> Path | None:
     """A folder that the merge-base lacks: made by a step of the job, or the pull request's."""
     if head is None:
         return None
     if "" in head:
         raise ConfigError(f"baseline: {path} is {head['']}", expected="a folder")
-    if work.theirs(path):
+    if not work.base.is_ours:
+        work.differ("baseline", path, _FOREIGN)
+    elif work.theirs(path):
         brings = "may bring its own" if work.changed is None else "brings its own"
         said = f"the pull request {brings}: there is none at the merge-base"
         work.differ("baseline", path, f"{said}\n{_compare.folder({}, head, lambda _: '')}")
@@ -331,7 +383,8 @@ def _acceptances(work: _Collecting, name: str) -> tuple[Acceptance, ...]:
         outside = Path(name)
         return acceptance.read(_text(_outside(outside, _ACCEPT_BYTES), name), name)
     try:
-        data = work.base(path)
+        data = work.base.read(path)
+        now = work.base.tip(path) if data is not None and work.base.tip else data
     except GithubError as exc:
         work.notes.append(f"{path}: cannot be read ({exc.happened}); nothing is accepted")
         return ()
@@ -341,6 +394,18 @@ def _acceptances(work: _Collecting, name: str) -> tuple[Acceptance, ...]:
         )
     if data is None:
         return ()
+    accepted = _accepting(data, path)
+    if now == data:
+        return accepted
+    # A maintainer who takes a word back takes it back for the pull requests that are open, too.
+    standing = () if now is None else _accepting(now, path)
+    gone = sum(entry not in standing for entry in accepted)
+    if gone:
+        work.notes.append(f"{path}: {gone} entries no longer stand on the base branch")
+    return tuple(entry for entry in accepted if entry in standing)
+
+
+def _accepting(data: bytes, path: str) -> tuple[Acceptance, ...]:
     if len(data) > _ACCEPT_BYTES:
         raise ConfigError(f"{path}: larger than {_ACCEPT_BYTES} bytes", expected="fewer entries")
     return acceptance.read(_text(data, path), path)

@@ -21,6 +21,17 @@ _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}\Z")
 _WORKFLOW = re.compile(r"\.github/workflows/[A-Za-z0-9_. -]{1,200}\.ya?ml\Z")
 _WORD = re.compile(r"[a-z_]{1,40}\Z")
 _PULL_REQUESTS = ("pull_request", "pull_request_target")
+# Whose code runs is known for these alone; on others, as a review, a stranger's pull request
+# would pass for a push.
+SUPPORTED = (
+    "pull_request",
+    "merge_group",
+    "push",
+    "schedule",
+    "workflow_dispatch",
+    "workflow_run",
+    "repository_dispatch",
+)
 _ONLY_IN_ACTIONS = "this runs as a step of a GitHub Actions job, whose runner sets it"
 
 

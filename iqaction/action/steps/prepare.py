@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction.action import again, base_tree, deciding, reports, targets, tokens
+from iqaction.action import again, deciding, reports, targets, tokens
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
 from iqaction.action.settings import NONE, PUBLISH, RUN, Settings
 from iqaction.action.work import MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
@@ -85,7 +85,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         around,
         differences=files.differences,
         acceptances=files.acceptances,
-        changed_lines=deciding.changed_lines(settings, found, job.workspace()),
+        changed_lines=deciding.changed_lines(settings, event, found, job.workspace()),
     )
     decision = Decision(
         MEASURE,
@@ -95,18 +95,20 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         circumstances=around,
     )
     if settings.mode == RUN and not decision.baseline and event.name in deciding.PULL_REQUESTS:
-        decision = _without_baseline(job, settings, event, decision)
+        decision = _without_baseline(job, settings, event, client, decision)
     if settings.mode == RUN and decision.action == MEASURE:
         decision = again.found(job, settings, event, client, decision)
     return replace(decision, check=_begun(job, settings, client, decision))
 
 
-def _without_baseline(job: Job, settings: Settings, event: Event, decision: Decision) -> Decision:
+def _without_baseline(
+    job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
+) -> Decision:
     """What the merge-base serves is the reference, where it can be started; else it is said how
     a baseline is made. Measuring the candidate alone would prove nothing."""
     base = ""
     if settings.boot != NONE and not settings.is_leg:
-        base = base_tree.commit(job.workspace(), event)
+        base = deciding.reference(settings, event, client, job.workspace())
     if base:
         said = "there is no baseline: the merge-base is started first, as the reference"
         return replace(decision, base=base, reason=said)

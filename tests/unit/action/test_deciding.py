@@ -247,7 +247,7 @@ def test_changed_lines__of_what_starts_the_endpoint(tmp_path):
     )
     settings = Settings(compose_file="./compose.yml", paths=("serve/**",))
 
-    kept = deciding.changed_lines(settings, found, tmp_path)
+    kept = deciding.changed_lines(settings, event(), found, tmp_path)
 
     assert len(kept) == 200
     assert kept[0] == ChangedLine("compose.yml", 1, "a: b")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from iqaction.action import _compare, _head
-from iqaction.action.protected import INLINE, Protected, Wanted, as_it_is, collect
+from iqaction.action.protected import INLINE, Base, Protected, Wanted, as_it_is, collect
 from iqaction.errors import ConfigError, GithubError
 from iqaction.report import Acceptance
 
@@ -32,6 +32,8 @@ class Case:
     root: Path
     base: dict[str, str | bytes | Exception] = field(default_factory=dict)
     changed: frozenset[str] | None = None
+    tip: Callable[[str], bytes | None] | None = None
+    is_ours: bool = True
 
     def __post_init__(self) -> None:
         self.workspace.mkdir()
@@ -73,7 +75,8 @@ class Case:
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
     ) -> Protected:
         asked = Wanted(plan, inline, baseline, **more)
-        return collect(asked, self.read, self.folder, self.workspace, self.into, self.changed)
+        base = Base(self.read, self.folder, self.tip, self.is_ours)
+        return collect(asked, base, self.workspace, self.into, self.changed)
 
     def as_it_is(
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
@@ -484,7 +487,8 @@ def test_baseline__no_folder(case: Case, name: str) -> None:
 def test_baseline__hostile_names(case: Case, name: str) -> None:
     """A file name of the merge-base is never a way to write elsewhere."""
     with pytest.raises(ConfigError, match="leads out of the folder"):
-        collect(Wanted(baseline="b"), case.read, lambda _: {name: b"x"}, case.workspace, case.into)
+        base = Base(case.read, lambda _: {name: b"x"})
+        collect(Wanted(baseline="b"), base, case.workspace, case.into)
 
     assert [p for p in case.root.rglob("*") if p.is_file()] == []
 
