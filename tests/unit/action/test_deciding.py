@@ -82,6 +82,23 @@ def test_refused__pull_request_target(settings):
         deciding.refused(settings, replace(event(), name="pull_request_target"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["pull_request_review", "pull_request_review_comment", "issue_comment", "check_run", "release"],
+)
+@pytest.mark.parametrize("settings", [Settings(allow_forks=True), Settings(mode="publish")])
+def test_refused__events_that_carry_anything(settings, name):
+    """On these a fork's pull request would pass for our own code, judged by its own plan."""
+    with pytest.raises(ConfigError, match="on: pull_request, merge_group, push, schedule"):
+        deciding.refused(settings, replace(event(), name=name, number=None))
+
+
+@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "repository_dispatch"])
+def test_refused__events_of_our_own(name):
+    """The branch's own code."""
+    assert deciding.refused(Settings(), replace(event(), name=name, number=None)) == ""
+
+
 # --- is there anything to measure -----------------------------------------------------------
 
 
@@ -112,6 +129,7 @@ def test_nothing_relevant(tmp_path):
     "path",
     [
         "serve/compose.yml",
+        "serve",
         "README.md <- serve/compose.yml",
         "serve/compose.yml <- README.md",
         "ci/plan.yml",
@@ -187,7 +205,7 @@ def test_nothing_relevant__any_names(tmp_path_factory, names):
     )
 
     assert bool(said) == all(
-        not n.startswith("serve/") or n == "serve/README.md"
+        n != "serve" and (not n.startswith("serve/") or n == "serve/README.md")
         for n in names
         if n not in ("ci/plan.yml", ".inferquality/accept.yml")
     )

@@ -327,3 +327,40 @@ def test_merge_base__git_fails(tmp_path: Path) -> None:
         raise GithubError("no git")
 
     assert merge_base(tmp_path, SHA, SHA, broken) is None
+
+
+def test_read__the_clone_lies(repo: Path, commit: Commit) -> None:
+    """A file that is in the clone under another's hash is not taken for it."""
+    sha = commit(a="the plan", b="another")
+    objects = repo / ".git" / "objects"
+    plan, other = (git(repo, "rev-parse", f"HEAD:{x}") for x in "ab")
+    there = objects / plan[:2] / plan[2:]
+    there.chmod(0o600)
+    there.write_bytes((objects / other[:2] / other[2:]).read_bytes())
+
+    with pytest.raises(GithubError):
+        GitBase(repo, sha).read("a")
+
+
+def test_read__content_of_another_hash(tmp_path: Path) -> None:
+    """Its name is what a content hashes to, whatever git says."""
+    answers = Done(0, LISTED), Done(0, f"{SHA} blob 2\nab\n".encode())
+
+    with pytest.raises(GithubError, match="not what its hash says"):
+        GitBase(tmp_path, SHA, runs(*answers)).read("a")
+
+
+def test_holds(repo: Path, commit: Commit, tmp_path: Path) -> None:
+    """What is checked out, and what it stands on; no name, and no commit of another branch."""
+    first = commit(a="1")
+    second = commit(a="2")
+    git(repo, "checkout", "-q", first)
+
+    assert git_base.holds(repo, [first])
+    assert not git_base.holds(repo, [second, "HEAD", ""])
+    git(repo, "checkout", "-q", second)
+    assert git_base.holds(repo, ["1" * 40, first])
+    assert not git_base.holds(tmp_path, [first])
+    assert git_base.has(repo, first)
+    assert not git_base.has(repo, "HEAD")
+    assert not git_base.has(tmp_path, first)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqaction.action.globs import MAX_PATTERNS, matches, parse
+from iqaction.action.globs import MAX_PATTERNS, matches, parse, touches
 from iqaction.errors import ConfigError
 
 # Pattern, then paths that match and paths that do not: the rows of the table "Patterns to match
@@ -156,3 +156,32 @@ def test_parse__any_text(text: str, path: str) -> None:
     except ConfigError:
         return
     assert matches(path, patterns) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "expected"),
+    [
+        ("vllm", "vllm/**", True),
+        ("third_party/vllm", "third_party/vllm/csrc/*.cu", True),
+        ("third_party", "third_party/vllm/csrc/*.cu", True),
+        ("third_party/vllm", "third_party/*/csrc/**", True),
+        ("vllm2", "vllm/**", False),
+        ("vll", "vllm/**", False),
+        ("vllm/x", "vllm/*.py", False),
+        ("README.md", "**/*.py", False),
+        ("docs/x", "**", True),
+        ("vllm", "!vllm/**", False),
+        ("a/b", "a\\/b/c", True),
+    ],
+)
+def test_touches__above_a_pattern(path: str, pattern: str, expected: bool) -> None:
+    """GitHub lists a submodule by its folder's name; it stands for all that is in it."""
+    patterns = ("never/at/all", pattern)
+
+    assert expected == touches(path, patterns)
+
+
+def test_touches__taken_back() -> None:
+    """A negation below does not hide the folder above."""
+    assert touches("vllm", ("vllm/**", "!vllm/docs/**"))
+    assert not touches("vllm/docs/x", ("vllm/**", "!vllm/docs/**"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iqaction.action import _compare, _head
+from iqaction.action import _compare, _head, _lfs
 from iqaction.action.protected import INLINE, Base, Protected, Wanted, as_it_is, collect
 from iqaction.errors import ConfigError, GithubError
 from iqaction.report import Acceptance
@@ -486,8 +487,8 @@ def test_baseline__no_folder(case: Case, name: str) -> None:
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "a//b", "", "x\x00"])
 def test_baseline__hostile_names(case: Case, name: str) -> None:
     """A file name of the merge-base is never a way to write elsewhere."""
+    base = Base(case.read, lambda _: {name: b"x"})
     with pytest.raises(ConfigError, match="leads out of the folder"):
-        base = Base(case.read, lambda _: {name: b"x"})
         collect(Wanted(baseline="b"), base, case.workspace, case.into)
 
     assert [p for p in case.root.rglob("*") if p.is_file()] == []
@@ -609,3 +610,103 @@ def test_change__binary() -> None:
     assert found.splitlines()[0] == (
         "before: 1 bytes, sha256 6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"
     )
+
+
+# --- what cannot be compared ----------------------------------------------------------------
+
+
+def pointer(content: str, size: int = 1) -> str:
+    oid = hashlib.sha256(content.encode()).hexdigest()
+    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
+
+
+def test_collect__git_lfs(case: Case) -> None:
+    """Where the workspace has the file that a pointer stands for, it is the merge-base's."""
+    case.base |= {"plan.yml": pointer(DEFAULT), "b/data": pointer("data"), "b/manifest.json": "{}"}
+    case.put({"plan.yml": DEFAULT, "b/data": "data", "b/manifest.json": "{}"})
+
+    found = case.collect("plan.yml", baseline="b")
+
+    assert found == Protected(case.into / "plan.yml", case.into / "b")
+    assert (case.into / "plan.yml").read_text() == DEFAULT
+    assert (case.into / "b/data").read_text() == "data"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [("other", "another file"), (pointer("data"), "only a pointer too"), (None, "no such file")],
+)
+def test_baseline__git_lfs_elsewhere(case: Case, data: str | None, said: str) -> None:
+    """Where it has not, that is told, with what helps; all else is the merge-base's still."""
+    case.changed = frozenset()
+    case.base |= {"b/data": pointer("data"), "b/manifest.json": "{}"}
+    case.put({"b/manifest.json": "[]"} | ({} if data is None else {"b/data": data}))
+
+    found = case.collect(baseline="b")
+
+    assert told(found) == [("baseline", "b")]
+    assert "git-lfs" in found.differences[0].detail
+    assert "`lfs: true`" in found.differences[0].detail
+    assert said in found.differences[0].detail
+    assert (case.into / "b/manifest.json").read_text() == "{}"
+    there = case.into / "b/data"
+    assert data == (there.read_text() if there.exists() else None)
+
+
+def test_collect__git_lfs_of_another_plan(case: Case) -> None:
+    """A plan that cannot be compared is used, and told: it passes nothing by itself."""
+    case.base["plan.yml"] = pointer("x")
+
+    found = case.head(plan=DEFAULT).collect("plan.yml")
+
+    assert told(found) == [("plan", "plan.yml")]
+    assert "git-lfs" in found.differences[0].detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version https://git-lfs.github.com/spec/v1\nsize 3\n",
+        pointer("x").replace("v1", "v2"),
+        pointer("x") + "x" * 1024,
+        " " + pointer("x"),
+    ],
+)
+def test_is_pointer__only_what_is_one(text: str) -> None:
+    """Other text is a file like any other."""
+    assert _lfs.is_pointer(pointer("x").encode())
+    assert not _lfs.is_pointer(text.encode())
+
+
+def test_collect__of_another_repository(case: Case) -> None:
+    """What the merge-base lacks is not the pull request's own only where it is its repository."""
+    case.changed, case.is_ours = frozenset(), False
+    case.put({**FOLDER, "plan.yml": DEFAULT})
+
+    found = case.collect("plan.yml", baseline="b")
+
+    assert told(found) == [("plan", "plan.yml"), ("baseline", "b")]
+    assert all("cannot be compared" in d.detail for d in found.differences)
+
+
+def test_acceptances__the_tip_cannot_be_read(case: Case) -> None:
+    """Whether a word still stands is not known: it does not."""
+
+    def unreadable(path: str) -> bytes | None:
+        raise GithubError("an outage")
+
+    case.base[".inferquality/accept.yml"] = ACCEPT
+    case.put({".inferquality/accept.yml": ACCEPT}).tip = unreadable
+
+    found = case.collect()
+
+    assert found.acceptances == ()
+    assert "an outage" in found.notes[0]
+
+
+def test_acceptances__one_read_where_it_is_one_commit(case: Case) -> None:
+    """Without another tip the merge-base's stand."""
+    case.base[".inferquality/accept.yml"] = ACCEPT
+
+    assert case.put({".inferquality/accept.yml": ACCEPT}).collect().acceptances == ACCEPTED
