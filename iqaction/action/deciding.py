@@ -15,8 +15,9 @@ from pathlib import Path
 from iqaction import sources
 from iqaction.action import _head, base_tree, checkout, git_base, globs, protected
 from iqaction.action.checkout import Checkout
+from iqaction.action.collecting import Base
 from iqaction.action.job import Job
-from iqaction.action.protected import Base, Protected, Wanted
+from iqaction.action.protected import Protected, Wanted
 from iqaction.action.settings import NONE, RUN, Settings
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github import changes as github_changes

@@ -9,12 +9,13 @@ and writes copies into a folder of its own.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from iqaction import acceptance, inputs
 from iqaction.action import _compare, _head, _lfs
+from iqaction.action.collecting import FOREIGN, Base, Collecting, ReadFolder, not_compared, usable
 from iqaction.document import Listing, parse
 from iqaction.errors import ConfigError, GithubError
 from iqaction.inputs import Request
@@ -27,14 +28,6 @@ _PLAN_BYTES = 4 * 1024 * 1024
 _PROMPT_BYTES = 64 * 1024 * 1024
 _ACCEPT_BYTES = 1024 * 1024
 _LFS_BYTES = 512 * 1024 * 1024
-_FOREIGN = (
-    "cannot be compared: the merge-base has none at this path, and whether the folder that it is "
-    "in is the pull request's repository cannot be told (commit it, or check out with "
-    "actions/checkout)"
-)
-
-Read = Callable[[str], "bytes | None"]
-ReadFolder = Callable[[str], "Mapping[str, bytes] | None"]
 
 
 @dataclass(frozen=True)
@@ -70,25 +63,6 @@ class Protected:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Base:
-    """How the merge-base is read: None for what is not there, GithubError where that cannot be
-    told.
-
-    Attributes
-    ----------
-    tip
-        Reads the base branch as it is now; None where that is the same commit.
-    is_ours
-        False where the workspace's files may be another repository's than the merge-base's.
-    """
-
-    read: Read
-    folder: ReadFolder
-    tip: Read | None = None
-    is_ours: bool = True
-
-
 def collect(
     request: Wanted,
     base: Base,
@@ -113,7 +87,7 @@ def collect(
         A path that leads out of the workspace, a file that is nowhere, a mistake in a file of
         the merge-base.
     """
-    work = _Collecting(base, workspace, into, changed)
+    work = Collecting(base, workspace, into, changed)
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
     named = request.baseline or asked.baseline
@@ -137,11 +111,11 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
 
     def read(relative: str) -> bytes | None:
         found = _head.read(workspace, relative, _PROMPT_BYTES)
-        return None if found == _head.ABSENT else _usable(relative, found)
+        return None if found == _head.ABSENT else usable(relative, found)
 
     # The workspace is its own base: nothing can differ. Links are refused as for a pull request,
     # so that a plan which works here works there.
-    work = _Collecting(Base(read, lambda _: None), workspace, into, frozenset())
+    work = Collecting(Base(read, lambda _: None), workspace, into, frozenset())
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
     return Protected(
@@ -149,77 +123,10 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
     )
 
 
-@dataclass
-class _Collecting:
-    """One collection under way."""
-
-    base: Base
-    workspace: Path
-    into: Path
-    changed: frozenset[str] | None
-    differences: list[Difference] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def theirs(self, path: str) -> bool:
-        """False where the pull request is known to leave a file or folder alone.
-
-        A path above counts: there a submodule or a link may have taken a folder's place.
-        """
-        if self.changed is None:
-            return True
-        return any(f"{p}/".startswith(f"{path}/") or path.startswith(f"{p}/") for p in self.changed)
-
-    def differ(self, what: str, path: str, detail: str) -> None:
-        self.differences.append(Difference(what, path, detail))
-
-    def differs(self, what: str, path: str, detail: str) -> None:
-        """Tells a difference as the pull request's, or as a note where it is not its doing."""
-        if self.theirs(path):
-            self.differ(what, path, detail)
-        else:
-            self.notes.append(
-                f"{path}: the workspace's differs from the merge-base's, which is used (the pull "
-                "request does not change it: the base branch moved on, or a step wrote it)"
-            )
-
-    def file(self, what: str, path: str, limit: int) -> bytes:
-        """The bytes of a file that are used: the merge-base's wherever it has one."""
-        head = _head.read(self.workspace, path, limit)
-        try:
-            base = self.base.read(path)
-            if base is not None and _lfs.is_pointer(base):
-                base = _lfs.content(base, head.data, path)
-        except GithubError as exc:
-            self.differ(what, path, _not_compared(exc))
-            return _usable(path, head)
-        if base is None:
-            data = _usable(path, head)
-            if not self.base.is_ours:
-                self.differ(what, path, _FOREIGN)
-            elif self.theirs(path):
-                said = "the pull request brings its own: there is none at the merge-base"
-                self.differ(what, path, f"{said}\n{_compare.change(b'', data)}")
-            return data
-        if len(base) > limit:
-            raise ConfigError(f"{path} at the merge-base: larger than {limit} bytes")
-        if head.data is None:
-            said = f"is {head.note} now" if head.note else "is deleted"
-            self.differs(what, path, f"{said}; the merge-base's is used")
-        elif head.data != base:
-            self.differs(what, path, _compare.change(base, head.data))
-        return base
-
-    def written(self, path: str, data: bytes) -> Path:
-        target = self.into / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        return target
-
-
 # --- plan and prompts -----------------------------------------------------------------------
 
 
-def _plan(work: _Collecting, request: Wanted) -> tuple[Path | None, Request]:
+def _plan(work: Collecting, request: Wanted) -> tuple[Path | None, Request]:
     if request.plan and request.inline_stages.strip():
         raise ConfigError(
             "both `plan` and `stages` are given", expected="one of them: a file, or its text"
@@ -250,7 +157,7 @@ def as_plan(text: str) -> str:
     return "stages:\n" + text if isinstance(parse(text, "the input `stages`"), Listing) else text
 
 
-def _prompts(work: _Collecting, name: str, folder: str) -> None:
+def _prompts(work: Collecting, name: str, folder: str) -> None:
     """Copies the prompt file to where a plan in ``folder`` looks for it."""
     if name in BUILT_IN:
         return
@@ -270,7 +177,7 @@ def _prompts(work: _Collecting, name: str, folder: str) -> None:
     work.written(path, work.file("prompts", path, _PROMPT_BYTES))
 
 
-def _prompts_outside(work: _Collecting, name: str, plan: Path) -> None:
+def _prompts_outside(work: Collecting, name: str, plan: Path) -> None:
     """A plan outside the workspace may not take its prompts from within, unprotected."""
     key = "trajectory.prompts"
     if name not in BUILT_IN and _head.place(str(plan.parent / name), work.workspace, key):
@@ -282,16 +189,7 @@ def _prompts_outside(work: _Collecting, name: str, plan: Path) -> None:
 
 def _outside(path: Path, limit: int) -> bytes:
     found = _head.read(path.parent, path.name, limit)
-    return _usable(str(path), found)
-
-
-def _usable(path: str, found: _head.Found) -> bytes:
-    if found.data is None:
-        raise ConfigError(
-            f"{path}: {f'it is {found.note}' if found.note else 'no such file'}",
-            expected="a plain file of the repository",
-        )
-    return found.data
+    return usable(str(path), found)
 
 
 def _text(data: bytes, name: str) -> str:
@@ -305,7 +203,7 @@ def _text(data: bytes, name: str) -> str:
 # --- baseline and acceptances ---------------------------------------------------------------
 
 
-def _baseline(work: _Collecting, name: str, base_folder: ReadFolder) -> Path | None:
+def _baseline(work: Collecting, name: str, base_folder: ReadFolder) -> Path | None:
     if name in ("", "auto") or "://" in name:
         return None
     path = _head.place(name, work.workspace, "baseline")
@@ -316,7 +214,7 @@ def _baseline(work: _Collecting, name: str, base_folder: ReadFolder) -> Path | N
     try:
         base = base_folder(path)
     except GithubError as exc:
-        work.differ("baseline", path, _not_compared(exc))
+        work.differ("baseline", path, not_compared(exc))
         return here if head is not None and "" not in head else None
     base = base and _without_pointers(work, path, base, head or {})
     if not base:
@@ -338,7 +236,7 @@ def _baseline(work: _Collecting, name: str, base_folder: ReadFolder) -> Path | N
 
 
 def _without_pointers(
-    work: _Collecting, path: str, base: Mapping[str, bytes], head: Mapping[str, int | str]
+    work: Collecting, path: str, base: Mapping[str, bytes], head: Mapping[str, int | str]
 ) -> Mapping[str, bytes]:
     """The folder with what git-lfs keeps elsewhere: the workspace's, where it is the same."""
     found = dict(base)
@@ -349,7 +247,7 @@ def _without_pointers(
         try:
             found[name] = _lfs.content(base[name], data, f"{path}/{name}")
         except GithubError as exc:
-            lacking.append(_not_compared(exc))
+            lacking.append(not_compared(exc))
             if data is None:
                 del found[name]
             else:
@@ -359,14 +257,14 @@ def _without_pointers(
     return found
 
 
-def _uncommitted(work: _Collecting, path: str, head: Mapping[str, int | str] | None) -> Path | None:
+def _uncommitted(work: Collecting, path: str, head: Mapping[str, int | str] | None) -> Path | None:
     """A folder that the merge-base lacks: made by a step of the job, or the pull request's."""
     if head is None:
         return None
     if "" in head:
         raise ConfigError(f"baseline: {path} is {head['']}", expected="a folder")
     if not work.base.is_ours:
-        work.differ("baseline", path, _FOREIGN)
+        work.differ("baseline", path, FOREIGN)
     elif work.theirs(path):
         brings = "may bring its own" if work.changed is None else "brings its own"
         said = f"the pull request {brings}: there is none at the merge-base"
@@ -374,7 +272,7 @@ def _uncommitted(work: _Collecting, path: str, head: Mapping[str, int | str] | N
     return work.workspace / path
 
 
-def _acceptances(work: _Collecting, name: str) -> tuple[Acceptance, ...]:
+def _acceptances(work: Collecting, name: str) -> tuple[Acceptance, ...]:
     """Those of the merge-base alone. Where they cannot be read, nothing is accepted."""
     if not name:
         return ()
@@ -409,7 +307,3 @@ def _accepting(data: bytes, path: str) -> tuple[Acceptance, ...]:
     if len(data) > _ACCEPT_BYTES:
         raise ConfigError(f"{path}: larger than {_ACCEPT_BYTES} bytes", expected="fewer entries")
     return acceptance.read(_text(data, path), path)
-
-
-def _not_compared(exc: GithubError) -> str:
-    return f"could not be compared with the merge-base's: {exc.happened}"

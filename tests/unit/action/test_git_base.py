@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from unit.action.clones import git
 
 from iqaction.action import git_base
 from iqaction.action.git_base import Done, GitBase, merge_base
 from iqaction.errors import ConfigError, GithubError
 
-ENV = {
-    "PATH": os.environ["PATH"],
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    **{f"GIT_{who}_{what}": "x@example.invalid" for who in ("AUTHOR", "COMMITTER")
-       for what in ("NAME", "EMAIL")},
-}  # fmt: skip
 Commit = Callable[..., str]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", folder, *arguments], env=ENV, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture

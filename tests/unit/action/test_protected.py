@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from iqaction.action import _compare, _head, _lfs
-from iqaction.action.protected import INLINE, Base, Protected, Wanted, as_it_is, collect
+from iqaction.action.collecting import Base
+from iqaction.action.protected import INLINE, Protected, Wanted, as_it_is, collect
 from iqaction.errors import ConfigError, GithubError
 from iqaction.report import Acceptance
 
