@@ -283,6 +283,8 @@ def _acceptances(work: Collecting, name: str) -> tuple[Acceptance, ...]:
     try:
         data = work.base.read(path)
         now = work.base.tip(path) if data is not None and work.base.tip else data
+        if any(text is not None and _lfs.is_pointer(text) for text in (data, now)):
+            raise GithubError("git-lfs keeps it, commit it as a plain file")
     except GithubError as exc:
         work.notes.append(f"{path}: cannot be read ({exc.happened}); nothing is accepted")
         return ()

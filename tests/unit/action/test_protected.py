@@ -711,3 +711,13 @@ def test_acceptances__one_read_where_it_is_one_commit(case: Case) -> None:
     case.base[".inferquality/accept.yml"] = ACCEPT
 
     assert case.put({".inferquality/accept.yml": ACCEPT}).collect().acceptances == ACCEPTED
+
+
+def test_acceptances__git_lfs(case: Case) -> None:
+    """A pointer accepts nothing, and is no mistake that makes every job red."""
+    case.base[".inferquality/accept.yml"] = pointer(ACCEPT)
+
+    found = case.put({".inferquality/accept.yml": ACCEPT}).collect()
+
+    assert found.acceptances == ()
+    assert "git-lfs" in found.notes[0]
