@@ -111,6 +111,7 @@ class Collecting:
 
 
 def usable(path: str, found: _head.Found) -> bytes:
+    """The bytes of a file. Raises ConfigError for a link, a device or a huge one."""
     if found.data is None:
         raise ConfigError(
             f"{path}: {f'it is {found.note}' if found.note else 'no such file'}",
@@ -120,4 +121,5 @@ def usable(path: str, found: _head.Found) -> bytes:
 
 
 def not_compared(exc: GithubError) -> str:
+    """Why a file could not be compared, for a difference."""
     return f"could not be compared with the merge-base's: {exc.happened}"

@@ -58,4 +58,5 @@ def lacking(job: Job) -> str:
 
 
 def first_line(text: str) -> str:
+    """The first line that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason is known")

@@ -35,6 +35,8 @@ from iqaction.terminal import inline
 Probe = Callable[[str], str]  # an endpoint in; "" when it has generated, else why not
 
 _CONNECT_S = 2.0
+# They listen for a container, whoever started that: whose it is cannot be told from them.
+_FORWARDERS = ("", "docker-proxy", "rootlessport", "slirp4netns", "pasta", "conmon")
 
 
 def boot(spec: Spec, probe: Probe, *, say: Say, world: World) -> Booted:
@@ -92,7 +94,7 @@ def _booted(spec: Spec, held: Lease, probe: Probe, say: Say, world: World) -> Bo
         asking = _asking(started, probe)
         readiness.wait(Watched(asking, started.alive, log), left, world, say)
         endpoint = started.endpoint()
-        _must_be_ours(endpoint, held.mark)
+        _must_be_ours(endpoint, held.mark, path)
         took = {"ready after": f"{world.clock() - begun:.1f} s"}
         facts = {**started.facts(), **machine.facts(world.environ), **took}
     finally:
@@ -214,10 +216,28 @@ def _must_be_free(endpoint: str) -> None:
         )
 
 
-def _must_be_ours(endpoint: str, mark: str) -> None:
+def _must_be_ours(endpoint: str, mark: str, path: Path) -> None:
     """Two boots on one host that were given one port: only one of them got it."""
     _, port = _address(endpoint)
-    marks = {processes.mark_of(pid) for pid in processes.listeners(port)} - {""}
+    listening = processes.listeners(port)
+    marks = {processes.mark_of(pid) for pid in listening} - {""}
+    # A server that renames itself overwrites what carries its mark: its session tells, too.
+    leader = lease.read(path).leader
+    if listening & {p.pid for p in processes.family(mark, leader)}:
+        return
+    # Compose has no leader, and whose a container is cannot be told from its processes.
+    strangers = [
+        name
+        for pid in (listening if leader is not None else ())
+        if (name := processes.name_of(pid)) not in _FORWARDERS and not processes.is_contained(pid)
+    ]
+    if not marks and strangers:
+        raise BootError(
+            f"port {port} is answered by {inline(strangers[0])}, which was not started here: it "
+            "would be judged in place of what is booted",
+            expected="a server that the boot command itself starts, or starts in a container",
+            next_step="find out what else starts on this host; or use `boot: none` to judge it",
+        )
     if marks and mark not in marks:
         raise BootError(
             f"port {port} was taken by another boot on this host, which answered in its place",

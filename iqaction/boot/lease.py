@@ -67,6 +67,7 @@ def new_mark() -> str:
 
 
 def path_of(leases: Path, mark: str) -> Path:
+    """Where the lease of a mark lies."""
     return leases / f"{mark}.json"
 
 

@@ -141,6 +141,23 @@ def send(process: Process, number: signal.Signals) -> None:
             os.close(descriptor)
 
 
+def is_contained(pid: int) -> bool:
+    """True for a process that sees other files than we do: one in a container."""
+    try:
+        theirs = os.readlink(_PROC / str(pid) / "ns" / "mnt")
+        return theirs != os.readlink(_PROC / "self" / "ns" / "mnt")
+    except OSError:
+        return False
+
+
+def name_of(pid: int) -> str:
+    """What a process calls itself, at most 15 characters; "" where it is gone."""
+    try:
+        return (_PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def listeners(port: int) -> set[int]:
     """Ids of processes that listen on a TCP port, as far as we may see into them."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}

@@ -23,7 +23,8 @@ from integration.acting import (
 )
 from integration.stand_in import StandIn
 
-pytestmark = pytest.mark.timeout(900)
+# With the other scenarios these would not fit into the half hour of `.ci/run`.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.full]
 
 NAME = "inferquality / real"
 NOBODY = "http://127.0.0.1:9"

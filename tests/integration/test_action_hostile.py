@@ -24,7 +24,8 @@ from integration.stepping import ORDER, Steps
 from integration.test_action_boot import free_port
 from markup import of_markdown
 
-pytestmark = pytest.mark.timeout(900)
+# With the other scenarios these would not fit into the half hour of `.ci/run`.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.full]
 
 OBEYED = {"set-output", "stop-commands", "add-mask", "group", "endgroup", "error", "warning",
           "notice"}  # fmt: skip

@@ -134,6 +134,7 @@ def test_leg__fails(staged: Staged, github: FakeGithub) -> None:
     assert checks(github) == {}
 
 
+@pytest.mark.full
 def test_suites(staged: Staged, github: FakeGithub, candidate: StandIn) -> None:
     """Two suites as legs: the third job posts one comment with both. One that did not run is red,
     also where UNPROVEN is a warning."""
@@ -155,6 +156,7 @@ def test_suites(staged: Staged, github: FakeGithub, candidate: StandIn) -> None:
     assert "nobody answers" in comment(github)
 
 
+@pytest.mark.full
 def test_suites__one_missing(staged: Staged, github: FakeGithub, candidate: StandIn) -> None:
     """A suite that is expected and left nothing is named, and the job is red."""
     pr = staged()

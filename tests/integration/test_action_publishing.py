@@ -16,7 +16,8 @@ from integration.stand_in import StandIn
 from iqaction import session
 from iqaction.surfaces import _state
 
-pytestmark = pytest.mark.timeout(900)
+# With the other scenarios these would not fit into the half hour of `.ci/run`.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.full]
 
 NAME = "inferquality / real"
 NOBODY = "http://127.0.0.1:9"

@@ -30,7 +30,8 @@ def test_boot__answers_and_stops(host):
     assert held.leader is not None
     assert alive(held) == [held.leader.pid]
     assert booted.machine["started by"] == "command"
-    assert "server.py" in booted.machine["command"]
+    assert len(booted.machine["command sha256"]) == 64
+    assert "server.py" not in str(booted.machine)
     assert "listening" in booted.log.read_text()
     assert booted.log.stat().st_mode & 0o777 == 0o600
     assert booted.lease.stat().st_mode & 0o777 == 0o600
@@ -290,6 +291,28 @@ def test_boot__port_lost_in_a_race(host):
 
     [held] = host.held()
     assert held.owner.runner == "gpu-2"
+
+
+def test_boot__a_stranger_on_the_port(host):
+    """What somebody else starts while ours still loads is not judged in its place."""
+    port = free_port()
+    strangers = []
+
+    def probe(endpoint: str) -> str:
+        if not strangers:
+            command = ["bash", "-c", serving(port)]
+            strangers.append(subprocess.Popen(command, cwd=host.folder))
+        return asks(endpoint)
+
+    try:
+        with pytest.raises(BootError, match="which was not started here"):
+            host.boot(host.spec("sleep 99", port), probe)
+    finally:
+        for stranger in strangers:
+            stranger.kill()
+            stranger.wait()
+
+    assert host.held() == []
 
 
 def test_boot__two_at_once(host):
