@@ -178,7 +178,10 @@ def test_example__permissions(path):
         writes = {k: v for k, v in rights.items() if v == "write"}
         silent = given.get("comment") == given.get("check_run") == "false"
         assert rights["contents"] == "read"
-        assert writes == ({} if silent else PUBLISHING)
+        posts = dict(PUBLISHING)
+        if given.get("mode") == "publish":  # a check would vouch for a fork's own result
+            del posts["checks"]
+        assert writes == ({} if silent else posts)
 
 
 @named(WORKFLOWS)

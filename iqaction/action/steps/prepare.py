@@ -90,7 +90,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     decision = Decision(
         MEASURE,
         plan=str(files.plan or ""),
-        baseline=str(files.baseline or settings.baseline),
+        baseline=_baseline(job, settings, files.baseline),
         suite=deciding.suite(settings, files.plan),
         circumstances=around,
     )
@@ -99,6 +99,15 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     if settings.mode == RUN and decision.action == MEASURE:
         decision = again.found(job, settings, event, client, decision)
     return replace(decision, check=_begun(job, settings, client, decision))
+
+
+def _baseline(job: Job, settings: Settings, found: Path | None) -> str:
+    """The folder; "" also where one is named that is nowhere yet, as before the first capture."""
+    named = settings.baseline
+    if found is not None or not named or named == "auto" or "://" in named:
+        return str(found or named)
+    job.log.notice(f"baseline: {named} is neither at the merge-base nor in the checkout")
+    return ""
 
 
 def _without_baseline(
