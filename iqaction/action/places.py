@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +18,14 @@ class Runs(Protocol):
 
 
 def kept(environ: Mapping[str, str]) -> Path:
-    """The runner's own folder of tools, which lasts; else the job's temporary one."""
-    root = environ.get("RUNNER_TOOL_CACHE") or environ.get("RUNNER_TEMP") or "."
-    return Path(root) / "inferquality"
+    """The runner's own folder of tools, which lasts; else, or where we may not write there, the
+    job's temporary one."""
+    for name in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"):
+        root = environ.get(name, "")
+        place = Path(root) / "inferquality"
+        if root and os.access(place if place.exists() else root, os.W_OK):
+            return place
+    return Path(environ.get("RUNNER_TEMP") or ".") / "inferquality"
 
 
 def leases(environ: Mapping[str, str]) -> Path:

@@ -23,7 +23,7 @@ from iqaction.boot.processes import Leader
 from iqaction.errors import BootError, IqError
 from iqaction.terminal import inline
 
-LIFETIME_S = 24 * 3600.0
+LIFETIME_S = 6 * 24 * 3600.0  # a job on a self-hosted runner may take five days
 _NAME = re.compile(r"([0-9a-f]{32})\.json")
 _PROJECT = re.compile(r"iq-[0-9a-f]{16}")
 _MOST = 1 << 20

@@ -13,7 +13,11 @@ from iqaction.errors import BootError
 
 def run(job: Job) -> int:
     """Start it, wait until it has generated, and keep where it answers or why it does not."""
-    settings = job.settings()
+    settings, decision = job.settings(), job.work.decision()
+    if decision is not None and decision.circumstances.problem:
+        # There is nothing to compare with: the observing step says why, and asks nobody.
+        job.work.keep(Endpoint("", decision.circumstances.problem))
+        return 0
     spec = starting.spec(job, settings, job.workspace())
     try:
         with job.log.group("the endpoint starts"):

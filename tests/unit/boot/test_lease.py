@@ -13,7 +13,7 @@ from iqaction.boot import lease
 from iqaction.boot.processes import Leader
 from iqaction.errors import BootError
 
-DAY = 24 * 3600
+EXPIRED = lease.LIFETIME_S
 
 
 def reaped(leases: Path, whose=None, now=2_000.0, fails=()):
@@ -53,18 +53,20 @@ def test_write__is_read_again(tmp_path):
     [
         ({}, owner(run_id="8"), 2_000, True),
         ({}, owner("gpu-2", run_id="8"), 2_000, False),
-        ({}, owner("gpu-2", run_id="8"), 1_000 + DAY, True),
+        ({}, owner("gpu-2", run_id="8"), 1_000 + 5 * 24 * 3600, False),  # a job may take so long
+        ({}, owner("gpu-2", run_id="8"), 1_000 + EXPIRED, True),
         ({"owner": owner("")}, owner("", run_id="8"), 2_000, False),
         ({"owner": owner(tracking="a")}, owner(tracking="a"), 2_000, False),
         ({"owner": owner(tracking="a")}, owner(tracking="b"), 2_000, True),
         ({"owner": owner(tracking="a")}, owner("gpu-2", tracking="b"), 2_000, False),
-        ({"owner": owner(tracking="a")}, owner(tracking="a"), 1_000 + DAY, True),
+        ({"owner": owner(tracking="a")}, owner(tracking="a"), 1_000 + EXPIRED, True),
         ({"owner": owner(place="/a/_temp")}, owner(place="/b/_temp"), 2_000, False),
         ({"owner": owner(place="/a/_temp")}, owner(place="/a/_temp"), 2_000, True),
     ],
     ids=[
         "same runner",
         "another runner",
+        "another runner, after five days",
         "another runner, expired",
         "no runner's name",
         "this very job",
