@@ -23,7 +23,8 @@ def kept(environ: Mapping[str, str]) -> Path:
     for name in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"):
         root = environ.get(name, "")
         place = Path(root) / "inferquality"
-        if root and os.access(place if place.exists() else root, os.W_OK):
+        there = next(p for p in (place, *place.parents) if p.exists())  # what is not yet, is made
+        if root and os.access(there, os.W_OK):
             return place
     return Path(environ.get("RUNNER_TEMP") or ".") / "inferquality"
 
