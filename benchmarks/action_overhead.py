@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a checkout needs
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fake_github.fake import FakeGithub
-from integration.acting import JUDGE, Acting, Scene, scene
+from integration.acting import JUDGE, Acting, Scene, downloaded, scene
 from integration.captured import (
     PLAN,
     REFERENCE,
@@ -47,7 +46,6 @@ from iqaction.demo_engine import LlamaServer
 from iqaction.progress import Quiet
 from iqaction.session import RunOptions
 
-ROOT = Path(__file__).resolve().parents[1]
 GOAL_S = 3.0
 
 
@@ -73,15 +71,6 @@ def bare(steps: Steps) -> float:
         [steps.outputs["python"], "-I", "-B", "-c", "pass"], check=True, cwd=steps.checkout
     )
     return time.perf_counter() - begun
-
-
-def downloaded(home: Path) -> Path:
-    """The action as a runner has it: no module is compiled yet, and none will be."""
-    copy = home / "action"
-    for name in ("iqaction", "schemas"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "requirements.lock", copy)
-    return copy
 
 
 def job(home: Path, pr: Scene, cache: Path, engine: str, action: Path) -> tuple[Steps, list[float]]:
@@ -120,7 +109,7 @@ def main() -> int:
         engine = stack.enter_context(StandIn(memory=memory))
         plan = PLAN.format(suite="real", units=options.units, tokens=TOKENS, legs=REFERENCE)
         pr = scene(Acting(home / "pr", github, home / "act"), capture.home, plan)
-        given = (pr, home / "tools", engine.url, downloaded(home))
+        given = (pr, home / "tools", engine.url, downloaded())
         first, _ = job(home / "first", *given)
         found = [job(home / f"job {n}", *given) for n in range(options.runs)]
     return told(found, first, options.units)

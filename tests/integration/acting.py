@@ -11,12 +11,14 @@ failure of the test that looks for it. What the engine answers is a real server'
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,6 +54,19 @@ def git(folder: Path, *arguments: str) -> str:
         check=True,
     )
     return done.stdout.strip()
+
+
+@cache
+def downloaded() -> Path:
+    """The action as a runner downloads it, which act copies for every job: no history, no tests,
+    nothing compiled."""
+    copy = Path(tempfile.mkdtemp(prefix="iqaction-action-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    for name in ("iqaction", "schemas"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("action.yml", "requirements.lock"):
+        shutil.copy(ROOT / name, copy)
+    return copy
 
 
 @cache
@@ -207,7 +222,7 @@ class Acting:
             *(act, event, "-W", str(workflow), "-e", str(self.home / "event.json")),
             *("-P", "self-hosted=-self-hosted", "-P", "ubuntu-latest=-self-hosted"),
             *("-s", f"GITHUB_TOKEN={token}"),
-            *("--local-repository", f"{USES}={ROOT}"),
+            *("--local-repository", f"{USES}={downloaded()}"),
             *("--local-repository", f"{upload_artifact()}={STUB}"),
             # act makes RUNNER_TOOL_CACHE below this folder, whatever the environment says
             *("--action-cache-path", str(self.cache), "--no-cache-server"),
