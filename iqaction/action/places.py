@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -17,26 +19,37 @@ class Runs(Protocol):
     def environ(self) -> Mapping[str, str]: ...
 
 
-def kept(environ: Mapping[str, str]) -> Path:
-    """The runner's own folder of tools, which lasts; else, or where we may not write there, the
-    job's temporary one."""
-    for name in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"):
-        root = environ.get(name, "")
-        place = Path(root) / "inferquality"
-        there = next(p for p in (place, *place.parents) if p.exists())  # what is not yet, is made
-        if root and os.access(there, os.W_OK):
-            return place
-    return Path(environ.get("RUNNER_TEMP") or ".") / "inferquality"
+def kept(environ: Mapping[str, str], name: str) -> Path:
+    """A folder in the runner's own folder of tools, which lasts; else, where none can be made and
+    written there, in the job's temporary one."""
+    last = Path(environ.get("RUNNER_TEMP") or ".") / "inferquality" / name
+    root = environ.get("RUNNER_TOOL_CACHE", "")
+    place = Path(root) / "inferquality" / name
+    return place if root and _is_writable(place) else last
+
+
+def _is_writable(place: Path) -> bool:
+    """Tried, not asked: a file in the way, another user's folder and a read-only disk say so. No
+    byte is written: a disk that fills up later must not hide what was kept before."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, probe = tempfile.mkstemp(prefix=".probe-", dir=place)
+    except OSError:
+        return False
+    os.close(handle)
+    with contextlib.suppress(OSError):
+        os.unlink(probe)
+    return True
 
 
 def leases(environ: Mapping[str, str]) -> Path:
     """Where it is written down what was started."""
-    return kept(environ) / "leases"
+    return kept(environ, "leases")
 
 
 def judged(environ: Mapping[str, str]) -> Path:
     """Where judged evidence is found again by a re-run."""
-    return kept(environ) / "judged"
+    return kept(environ, "judged")
 
 
 def world(job: Runs) -> World:

@@ -23,6 +23,9 @@ _SECRET = re.compile(
 )
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _COUNT = re.compile(r"[0-9]{1,12}")
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;|&()<>"'])+""")  # as bash has them, nearly
+_BEARER = re.compile(r"(?i)\bbearer\s+([^\s\"']+)")
+_LONG_LINE = 16  # characters: a shorter one ("done") is part of other words
 _FLAG = re.compile(r"--?[A-Za-z][\w-]*")
 
 Body = dict[str, JSON]
@@ -139,6 +142,23 @@ def caveats(config: Mapping[str, JSON], project: str) -> dict[str, str]:
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables whose name speaks of a secret."""
     return tuple(value for name, value in environ.items() if _hides(name, value))
+
+
+def secret_words(command: str) -> tuple[str, ...]:
+    """What of a shell command is never shown, should its log quote it: ``bash -x`` does, and so
+    does bash for a mistake in it. Its longer lines as a whole, and every word that a name or flag
+    calls a secret."""
+    words = _WORD.findall(command)
+    found = [w.strip() for w in command.split("\n") if len(w.strip()) >= _LONG_LINE]
+    for before, word in zip(("", *words), words, strict=False):
+        name, equals, value = word.partition("=")
+        follows = _FLAG.fullmatch(before) is not None and _SECRET.search(before) is not None
+        if equals and _hides(name, value):
+            found.append(value.strip("\"'"))
+        elif follows and _FLAG.fullmatch(word) is None and not _COUNT.fullmatch(word):
+            found.append(word.strip("\"'"))
+    found += [quoted.rstrip("@") for quoted in _USERINFO.findall(command)]
+    return tuple(found + _BEARER.findall(command))
 
 
 def redacted(value: JSON, secrets: Sequence[str]) -> JSON:

@@ -94,7 +94,7 @@ def _booted(spec: Spec, held: Lease, probe: Probe, say: Say, world: World) -> Bo
         asking = _asking(started, probe)
         readiness.wait(Watched(asking, started.alive, log), left, world, say)
         endpoint = started.endpoint()
-        _must_be_ours(endpoint, held.mark, path)
+        _must_be_ours(endpoint, spec.mode, held.mark, path)
         took = {"ready after": f"{world.clock() - begun:.1f} s"}
         facts = {**started.facts(), **machine.facts(world.environ), **took}
     finally:
@@ -216,27 +216,27 @@ def _must_be_free(endpoint: str) -> None:
         )
 
 
-def _must_be_ours(endpoint: str, mark: str, path: Path) -> None:
-    """Two boots on one host that were given one port: only one of them got it."""
+def _must_be_ours(endpoint: str, mode: str, mark: str, path: Path) -> None:
+    """Who answers while ours still loads would be judged in its place: another boot that was
+    given the same port, or a server that has nothing to do with us."""
     _, port = _address(endpoint)
     listening = processes.listeners(port)
     marks = {processes.mark_of(pid) for pid in listening} - {""}
     # A server that renames itself overwrites what carries its mark: its session tells, too.
-    leader = lease.read(path).leader
-    if listening & {p.pid for p in processes.family(mark, leader)}:
+    if listening & {p.pid for p in processes.family(mark, lease.read(path).leader)}:
         return
-    # Compose has no leader, and whose a container is cannot be told from its processes.
+    # Whose a container is cannot be told from its processes: compose knows its own.
     strangers = [
-        name
-        for pid in (listening if leader is not None else ())
+        f"{name} (process {pid})"
+        for pid in sorted(listening if mode == COMMAND else ())
         if (name := processes.name_of(pid)) not in _FORWARDERS and not processes.is_contained(pid)
     ]
     if not marks and strangers:
         raise BootError(
-            f"port {port} is answered by {inline(strangers[0])}, which was not started here: it "
-            "would be judged in place of what is booted",
-            expected="a server that the boot command itself starts, or starts in a container",
-            next_step="find out what else starts on this host; or use `boot: none` to judge it",
+            f"port {port} is answered by {inline(', '.join(strangers[:3]))}, which was not started "
+            "here: it would be judged in place of what is booted",
+            expected="a server that is a child of boot_command, or runs in a container",
+            next_step="start it in boot_command; to judge what runs there anyway, use `boot: none`",
         )
     if marks and mark not in marks:
         raise BootError(

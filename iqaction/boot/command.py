@@ -51,8 +51,12 @@ class Command:
 
     def facts(self) -> Mapping[str, str]:
         # Its text may hold a key, which no mask knows, and this is published.
-        digest = hashlib.sha256(self._spec.command.encode("utf-8", "surrogatepass")).hexdigest()
-        return {"started by": "command", "command sha256": digest}
+        data = self._spec.command.encode("utf-8", "surrogatepass")
+        return {
+            "started by": "command",
+            "command sha256": hashlib.sha256(data).hexdigest(),
+            "command bytes": str(len(data)),
+        }
 
     def release(self) -> None:
         release(self._process)

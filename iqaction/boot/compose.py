@@ -107,8 +107,11 @@ def resolve(spec: Spec, mark: str, outline: Path, world: World) -> Project:
 
 
 def hidden(spec: Spec) -> tuple[str, ...]:
-    """What is never shown: the secrets given, and those among the compose file's variables."""
-    return (*spec.secrets, *configs.secret_values(spec.compose_env))
+    """What is never shown: the secrets given, those among the compose file's variables, and what
+    the two commands hold."""
+    commands = f"{spec.command}\n{spec.stop_command}"
+    values = configs.secret_values(spec.compose_env)
+    return (*spec.secrets, *values, *configs.secret_words(commands))
 
 
 def forget_resolved(work: Path) -> None:

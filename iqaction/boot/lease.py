@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from iqaction.boot import processes
 from iqaction.boot._base import Owner, Say
 from iqaction.boot.files import read_private, write_private
 from iqaction.boot.processes import Leader
@@ -130,14 +131,21 @@ def abandoned(lease: Lease, owner: Owner, now: float) -> bool:
     """Whether nobody uses what a lease names any more.
 
     A runner has one job at a time, so a lease of the same runner is of a job that is over,
-    unless it is of this very job. Of other runners on the host only expired ones count.
+    unless it is of this very job. Of other runners on the host only expired ones count, and
+    those only when nothing of their job lives: no date ends what is still measured.
     """
-    if now >= lease.expires:
+    if now >= lease.expires and not _job_lives(lease):
         return True
     theirs = lease.owner
     if not owner.runner or (theirs.runner, theirs.place) != (owner.runner, owner.place):
         return False
     return not owner.tracking or theirs.tracking != owner.tracking
+
+
+def _job_lives(lease: Lease) -> bool:
+    """Whether a process of the job that booted is there, other than what it booted."""
+    others = processes.of_job(lease.owner.tracking)
+    return bool(others and others - {p.pid for p in processes.family(lease.mark, lease.leader)})
 
 
 def reap(

@@ -19,6 +19,7 @@ from iqaction.boot._base import MARK
 _PROC = Path("/proc")
 _ENVIRON = 4 << 20  # bytes; an environment is at most 2 MiB or so
 _LISTENING = "0A"
+_TRACKING = "RUNNER_TRACKING_ID"
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,22 @@ def every() -> dict[int, Process]:
 
 def mark_of(pid: int) -> str:
     """The lease whose mark a process carries; "" where it has none or is not ours to read."""
+    return _variable(pid, MARK)
+
+
+def of_job(tracking: str) -> set[int]:
+    """Ids of the processes that a job's runner has started, by its RUNNER_TRACKING_ID."""
+    return {pid for pid in every() if _variable(pid, _TRACKING) == tracking} if tracking else set()
+
+
+def _variable(pid: int, name: str) -> str:
+    """What a process was given at its start; "" where that is nothing, or not ours to read."""
     try:
         with (_PROC / str(pid) / "environ").open("rb") as stream:
             data = stream.read(_ENVIRON)
     except OSError:
         return ""
-    wanted = f"{MARK}=".encode()
+    wanted = f"{name}=".encode()
     for entry in data.split(b"\0"):
         if entry.startswith(wanted):
             return entry[len(wanted) :].decode("ascii", "replace")
@@ -142,10 +153,13 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def is_contained(pid: int) -> bool:
-    """True for a process that sees other files than we do: one in a container."""
+    """True for a process that sees other processes than we do: one in a container.
+
+    Other files are no sign of that: services of the system have a /tmp of their own.
+    """
     try:
-        theirs = os.readlink(_PROC / str(pid) / "ns" / "mnt")
-        return theirs != os.readlink(_PROC / "self" / "ns" / "mnt")
+        theirs = os.readlink(_PROC / str(pid) / "ns" / "pid")
+        return theirs != os.readlink(_PROC / "self" / "ns" / "pid")
     except OSError:
         return False
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from iqaction.boot import lease as leases_of
 from iqaction.boot import processes, programs
 from iqaction.boot._base import World
+from iqaction.boot._compose_config import secret_words
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.lease import Lease
+from iqaction.boot.logs import mask, spelled
 from iqaction.boot.processes import Process
 from iqaction.errors import BootError
 
@@ -58,7 +60,8 @@ def stop(path: Path, world: World, patience: Patience | None = None) -> str:
     if lease.machine_boot == processes.boot_id():
         if lease.stop_command:
             done = _commanded(lease, world, patience.command_s)
-            told = "stop command " + ("done" if done.is_good else f"failed ({done.why()})")
+            why = mask(done.why(), spelled(secret_words(lease.stop_command)))
+            told = "stop command " + ("done" if done.is_good else f"failed ({why})")
             serious = done.late or (patience.again and not done.is_good)
             (problems if serious else said).append(told)
         said += _ended(lease, world, patience.terminate_s, problems)
