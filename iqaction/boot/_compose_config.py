@@ -145,8 +145,8 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def secret_words(command: str) -> tuple[str, ...]:
-    """What of a shell command is never shown, should its log quote it: ``bash -x`` does, and so
-    does bash for a mistake in it. Its longer lines as a whole, and every word that a name or flag
+    """What of a shell command is never shown, should its log quote it, as with ``set -x`` and
+    ``set -v``. Its longer lines as a whole, and every word that a name or flag
     calls a secret."""
     words = _WORD.findall(command)
     found = [w.strip() for w in command.split("\n") if len(w.strip()) >= _LONG_LINE]

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from unit.boot.factory import alive, asks, environ, free_port, owner, serving, until
 
 from iqaction.boot import lease, processes, stopping
 from iqaction.boot._base import World
+from iqaction.boot.compose import hidden
+from iqaction.boot.logs import tail_text
 from iqaction.errors import BootError, ConfigError
 
 FAST_S = 8.0  # far below the deadlines of these tests
@@ -31,6 +34,7 @@ def test_boot__answers_and_stops(host):
     assert alive(held) == [held.leader.pid]
     assert booted.machine["started by"] == "command"
     assert len(booted.machine["command sha256"]) == 64
+    assert booted.machine["command bytes"] == str(len(serving(port, 0.5).encode()))
     assert "server.py" not in str(booted.machine)
     assert "listening" in booted.log.read_text()
     assert booted.log.stat().st_mode & 0o777 == 0o600
@@ -264,6 +268,43 @@ def test_boot__secrets_are_masked(host):
     assert "sesame" not in repr(spec).replace(spec.command, "")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "set -x; true --api-key sesame-open; exit 1",
+        "set -x; API_KEY='sesame-open' true; exit 1",
+        "set -x; true http://me:sesame-open@host/; exit 1",
+        "set -x; true -H 'Authorization: Bearer sesame-open'; exit 1",
+        "set -v\n  open-the-door with sesame-open  ",
+    ],
+)
+def test_boot__commands_are_not_quoted(host, command):
+    """What a command holds is in no line, no error and no fact, though bash repeats it."""
+    spec = host.spec(command, free_port())
+
+    with pytest.raises(BootError) as told:
+        host.boot(spec)
+
+    assert "sesame" in spec.log.read_text()  # bash has repeated it, for us alone
+    assert "***" in str(told.value)
+    assert "sesame" not in str(told.value) + host.said.text + tail_text(spec.log, hidden(spec))
+    assert spec.log.stat().st_mode & 0o777 == 0o600
+
+
+def test_boot__stop_command_is_not_quoted(host):
+    """Nor is a stop command that fails."""
+    port = free_port()
+    booted = host.boot(
+        host.spec(serving(port), port, stop_command="set -x; end --token sesame-open")
+    )
+
+    said = stopping.stop(booted.lease, host.world)
+
+    assert "stop command failed" in said
+    assert "***" in said
+    assert "sesame" not in said + str(booted.machine)
+
+
 def test_boot__port_taken(host):
     """Another server on the port would be judged in its place: refused before the start."""
     port = free_port()
@@ -293,7 +334,8 @@ def test_boot__port_lost_in_a_race(host):
     assert held.owner.runner == "gpu-2"
 
 
-def test_boot__a_stranger_on_the_port(host):
+@pytest.mark.parametrize("is_led", [True, False], ids=["ours loads", "ours has no leader any more"])
+def test_boot__a_stranger_on_the_port(host, is_led):
     """What somebody else starts while ours still loads is not judged in its place."""
     port = free_port()
     strangers = []
@@ -302,11 +344,16 @@ def test_boot__a_stranger_on_the_port(host):
         if not strangers:
             command = ["bash", "-c", serving(port)]
             strangers.append(subprocess.Popen(command, cwd=host.folder))
+            [held] = host.held()
+            lease.write(host.leases, replace(held, leader=held.leader if is_led else None))
         return asks(endpoint)
 
     try:
-        with pytest.raises(BootError, match="which was not started here"):
+        with pytest.raises(BootError, match="which was not started here") as told:
             host.boot(host.spec("sleep 99", port), probe)
+        assert f"(process {strangers[0].pid})" in told.value.happened
+        assert "start it in boot_command" in str(told.value)
+        assert "`boot: none`" in str(told.value)
     finally:
         for stranger in strangers:
             stranger.kill()

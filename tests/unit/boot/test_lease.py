@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.boot.factory import Said, a_lease, owner
+from unit.boot.factory import Said, a_lease, environ, owner, until
 
-from iqaction.boot import lease
+from iqaction.boot import lease, processes
+from iqaction.boot._base import MARK
 from iqaction.boot.processes import Leader
 from iqaction.errors import BootError
 
@@ -80,6 +82,25 @@ def test_write__is_read_again(tmp_path):
 def test_abandoned(change, whose, now, expected):
     """A runner has one job at a time; those of others are over when their lease is."""
     assert lease.abandoned(a_lease(**change), whose, now) is expected
+
+
+@pytest.mark.parametrize(
+    ("marked", "tracking", "expected"),
+    [(False, "github_live", False), (True, "github_live", True), (False, "github_other", True)],
+    ids=["a step of its job", "what it booted itself", "a step of another job"],
+)
+def test_abandoned__its_job_lives(marked, tracking, expected):
+    """No date ends what a living job measures; the server that it booted is no sign of life."""
+    held = a_lease(owner=owner("gpu-2", tracking="github_live"))
+    env = environ(RUNNER_TRACKING_ID=tracking, **({MARK: held.mark} if marked else {}))
+    with subprocess.Popen(["sleep", "99"], env=env) as one:
+        try:
+            assert until(lambda: one.pid in processes.of_job(tracking))
+            told = lease.abandoned(held, owner("gpu-1", tracking="github_new"), 1_000 + EXPIRED)
+        finally:
+            one.kill()
+
+    assert told is expected
 
 
 def test_reap__ours_only(tmp_path):
