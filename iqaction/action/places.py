@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -19,26 +18,24 @@ class Runs(Protocol):
     def environ(self) -> Mapping[str, str]: ...
 
 
-def kept(environ: Mapping[str, str], name: str) -> Path:
+def kept(environ: Mapping[str, str], name: str = "") -> Path:
     """A folder in the runner's own folder of tools, which lasts; else, where none can be made and
     written there, in the job's temporary one."""
-    last = Path(environ.get("RUNNER_TEMP") or ".") / "inferquality" / name
     root = environ.get("RUNNER_TOOL_CACHE", "")
     place = Path(root) / "inferquality" / name
-    return place if root and _is_writable(place) else last
+    if root and _can_be_written(place):
+        return place
+    return Path(environ.get("RUNNER_TEMP") or ".") / "inferquality" / name
 
 
-def _is_writable(place: Path) -> bool:
-    """Tried, not asked: a file in the way, another user's folder and a read-only disk say so. No
-    byte is written: a disk that fills up later must not hide what was kept before."""
+def _can_be_written(place: Path) -> bool:
+    """Tried, not asked: a file in the way, another user's folder and a read-only disk say so. In
+    what is there already, under a name of its own, so that two jobs may try at once."""
+    there = next(p for p in (place, *place.parents) if os.path.lexists(p))
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, probe = tempfile.mkstemp(prefix=".probe-", dir=place)
+        os.rmdir(tempfile.mkdtemp(prefix=".inferquality-", dir=there))
     except OSError:
         return False
-    os.close(handle)
-    with contextlib.suppress(OSError):
-        os.unlink(probe)
     return True
 
 
@@ -49,7 +46,7 @@ def leases(environ: Mapping[str, str]) -> Path:
 
 def judged(environ: Mapping[str, str]) -> Path:
     """Where judged evidence is found again by a re-run."""
-    return kept(environ, "judged")
+    return kept(environ) / "judged"
 
 
 def world(job: Runs) -> World:

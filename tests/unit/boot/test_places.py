@@ -15,12 +15,17 @@ def folders(tmp_path) -> dict[str, str]:
 
 
 def test_leases__lasting(tmp_path):
-    """The folder of tools is made where there is none yet, for us alone, and left empty."""
-    found = places.leases(folders(tmp_path))
+    """The folder of tools is taken, also where it must be made first; nothing is left by trying."""
+    environ = folders(tmp_path)
+    place = tmp_path / "tools" / "inferquality" / "leases"
 
-    assert found == tmp_path / "tools" / "inferquality" / "leases"
-    assert found.stat().st_mode & 0o777 == 0o700
-    assert list(found.iterdir()) == []
+    assert places.leases(environ) == place
+    assert [p.name for p in tmp_path.iterdir()] == ["temp"]
+
+    place.mkdir(parents=True)
+
+    assert places.leases(environ) == place
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("taken", ["tools", "tools/inferquality", "tools/inferquality/leases"])
