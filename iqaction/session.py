@@ -247,7 +247,7 @@ def _relaunch(options: RunOptions) -> _Prepared:
 def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress: Progress) -> None:
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
-    kept = folder.load()
+    kept = folder.load(alone=True)
     limit = _planned(plan) or runner.MOST_IN_FLIGHT
     with _connected(
         request.endpoint, request.model, request.dialect, _key(request), limit

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -22,6 +21,7 @@ from pathlib import Path
 from iqaction import __version__, judgement
 from iqaction.action import git_base, places
 from iqaction.action.job import Job
+from iqaction.action.remembered import KEY, is_whole
 from iqaction.action.settings import COMPOSE, NONE, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision
 from iqaction.boot import programs
@@ -33,11 +33,7 @@ from iqaction.github import artifacts
 from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.observed import Observed
-from iqaction.report import Report
-from iqaction.session import Outcome
 
-KEY = "measurement"  # among the machine's facts
-_KEPT = 20  # folders on one runner
 _MOST_ATTEMPTS = 4
 _DOCKER_S = 20.0
 _VOLATILE = ("GITHUB_", "RUNNER_", "PWD", "OLDPWD", "SHLVL", "INVOCATION_ID", "JOURNAL_STREAM")
@@ -82,36 +78,6 @@ def found(
     return decision
 
 
-def remember(job: Job, decision: Decision, outcome: Outcome) -> None:
-    """Keep complete evidence for a re-run on this runner; best effort."""
-    around = decision.circumstances
-    if not decision.key or not outcome.complete or around.problem or not _whole(outcome.report):
-        return
-    place = places.judged(job.environ) / decision.key
-    staged = place.with_name(f".{uuid.uuid4().hex}")
-    try:
-        shutil.copytree(outcome.folder, staged, ignore=shutil.ignore_patterns(".lock"))
-        shutil.rmtree(place, ignore_errors=True)
-        staged.rename(place)
-        _prune(place.parent)
-    except OSError as exc:
-        shutil.rmtree(staged, ignore_errors=True)
-        job.log.notice(f"the evidence is not kept for a re-run: {exc.strerror or exc}")
-
-
-def _whole(report: Report) -> bool:
-    """True where nothing is left to ask of what the job is held to, and nothing is wrong with
-    what was answered, the baseline's part of it included."""
-    missing = any(s.coverage.missing for s in report.stages if s.required)
-    return not missing and not report.problems
-
-
-def _prune(folder: Path) -> None:
-    every = sorted((p for p in folder.iterdir()), key=lambda p: p.stat().st_mtime, reverse=True)
-    for old in every[_KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
 def _candidates(
     job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
 ) -> Iterator[tuple[str, Path]]:
@@ -151,7 +117,7 @@ def _same(folder: Path, key: str) -> Observed | None:
     if not (fits and alone and observed.root and not observed.problems):
         return None
     # A run that was cancelled seals what it has, and is to be finished, not repeated.
-    return observed if _whole(judgement.judge(observed, __version__)) else None
+    return observed if is_whole(judgement.judge(observed, __version__)) else None
 
 
 def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:

@@ -140,7 +140,7 @@ def _circumstances(path: Path) -> Circumstances:
     if not (path / PLAN).is_file():
         return NONE
     with Folder.open(path) as folder:
-        return folder.load().circumstances
+        return folder.circumstances()
 
 
 def _is_shard(leg: Leg) -> bool:

@@ -13,7 +13,6 @@ from iqaction.errors import ConfigError
 from iqaction.github import publishing, pulls
 from iqaction.github.client import Client, open_session
 from iqaction.github.publishing import Published
-from iqaction.surfaces._base import Annotate, PutCheckRun, UpsertComment
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ def publish(folder: Path, wanted: Wanted, token: str, environ: Mapping[str, str]
     numbers: tuple[int, ...] = (one,) if one else ()
     if wanted.comment and not numbers:
         numbers = pulls.find_pull_requests(client, run.repository, run.head_sha, run.repository)
-    kinds: tuple[type, ...] = (UpsertComment,) if wanted.comment else ()
-    kinds += (PutCheckRun, Annotate) if wanted.check else ()
-    effects = [e for e in surfaces.render_all(replace(report, run=run)) if isinstance(e, kinds)]
+    rendered = surfaces.render_all(replace(report, run=run))
+    effects = targets.posted(rendered, comment=wanted.comment, check=wanted.check)
     target = targets.of(report.suite, run, numbers=numbers, gate=report.gate)
     return publishing.publish(effects, target, client)

@@ -159,14 +159,16 @@ def write(folder: Path, made: Report) -> None:
     (folder / report_json.NAME).write_bytes(report_json.to_bytes(made))
 
 
-def bare_run(event: Event) -> Run:
-    """What is known of a run that did not come to decide anything."""
+def run_of(event: Event, started_at: str = "") -> Run:
+    """What an event tells of its run."""
+    finished = event.finished
     return Run(
         repository=event.repository,
         event=event.name,
-        head_sha=event.head_sha,
+        head_sha=finished.head_sha if finished else event.head_sha,
         tested_sha=event.tested_sha,
         run_id=event.run_id,
         attempt=event.attempt,
         url=event.run_url,
+        started_at=started_at,
     )

@@ -1,10 +1,13 @@
-"""Where a suite's result of one run goes."""
+"""Where a suite's result of one run goes, and what of it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from iqaction.github.publication import Mark, Target
 from iqaction.report import Run
 from iqaction.surfaces import check_run
+from iqaction.surfaces._base import Annotate, Effect, PutCheckRun, UpsertComment
 from iqaction.verdict import Verdict
 
 
@@ -29,3 +32,10 @@ def of(
         warn,
         check,
     )
+
+
+def posted(effects: Sequence[Effect], *, comment: bool, check: bool) -> list[Effect]:
+    """Of all effects those that are posted on GitHub, as far as they are wanted."""
+    kinds: tuple[type, ...] = (UpsertComment,) if comment else ()
+    kinds += (PutCheckRun, Annotate) if check else ()
+    return [e for e in effects if isinstance(e, kinds)]

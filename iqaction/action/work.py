@@ -125,6 +125,15 @@ class Work:
     def decision(self) -> Decision | None:
         return self._thing(Decision)
 
+    def decided(self) -> Decision:
+        """The decision. Raises EvidenceError where none was left."""
+        decision = self.decision()
+        if decision is None:
+            raise EvidenceError(
+                "the step before this one left no decision", next_step="read its log"
+            )
+        return decision
+
     def endpoint(self) -> Endpoint | None:
         return self._thing(Endpoint)
 

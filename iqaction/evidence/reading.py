@@ -68,7 +68,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
     Parameters
     ----------
     inner
-        For the copy of a baseline, which does not hold its own baseline.
+        Leaves the baseline out: for a baseline's copy, which holds none, and for who needs none.
     numbers
         False leaves the observations themselves out (``observed.seen`` and the baseline), for
         who wants to know only which lines there are.

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from iqaction.calls import Arm, EngineInfo, Observation
-from iqaction.circumstances import Circumstances
+from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import EvidenceError
 from iqaction.evidence import (
     canon,
@@ -214,19 +214,32 @@ class Folder:
                 self._journal = Journal(self._tree)
         return self._journal
 
-    def load(self) -> Observed:
+    def load(self, *, alone: bool = False) -> Observed:
         """All that judging may see, read from the disk anew.
 
-        Faults of the evidence become ``problems``; ``root`` is set where it is sealed.
+        Faults of the evidence become ``problems``; ``root`` is set where it is sealed. ``alone``
+        leaves the copy of the baseline out, which is most of the work, for who has it already.
 
         Raises
         ------
         EvidenceError
             There is no plan that can be read.
         """
-        loaded: Loaded = reading.load(self._tree)
+        loaded: Loaded = reading.load(self._tree, inner=alone)
         self.notes = loaded.notes
         return loaded.observed
+
+    def circumstances(self) -> Circumstances:
+        """Who measured where, as the file says it: whether it was altered, loading tells.
+
+        Raises
+        ------
+        EvidenceError
+            They are none.
+        """
+        if not self._tree.has(CIRCUMSTANCES):
+            return NONE
+        return circumstances_json.from_bytes(self._tree.read(CIRCUMSTANCES))
 
     def report(self) -> tuple[Report, str]:
         """The stored report, and the evidence root ("" where the folder is not sealed).

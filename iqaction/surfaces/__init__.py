@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 
 from iqaction.report import Report
+from iqaction.surfaces import _effects_json
 from iqaction.surfaces._base import Effect, WriteFile
 
 
@@ -30,8 +31,6 @@ def render_all(report: Report) -> list[Effect]:
 
 def files(report: Report) -> Mapping[str, bytes]:
     """What a report is written as beside its evidence, effects.json included, by name."""
-    from iqaction.surfaces import _effects_json  # noqa: PLC0415 - part of this package
-
     effects = render_all(report)
     written = {e.name: e.content.encode() for e in effects if isinstance(e, WriteFile)}
     return {**written, "effects.json": _effects_json.to_bytes(effects)}

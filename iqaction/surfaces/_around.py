@@ -9,9 +9,9 @@ from iqaction.surfaces import _facts, _links, _origin, _standing
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import code, fence, head, line, prose
 from iqaction.surfaces._markdown import WHOLE, block, bold, bullets, join, sentence
+from iqaction.surfaces._origin import Marks
 from iqaction.verdict import Verdict
 
-FOLDER = "evidence"  # what the folder is called in the run
 ACCEPT = ".inferquality/accept.yml"
 JUDGE_CHANGED = "This pull request changes what it is judged by"
 
@@ -34,22 +34,9 @@ def compared(report: Report, limits: Limits) -> str:
 
 
 def run(report: Report, limits: Limits) -> str:
-    """One line: the run, its attempt, where the evidence is, and which run measured."""
-    now = report.run
-    if not now.run_id:
-        return ""
-    page, artifact = _links.run_url(now), _links.artifact_url(now)
-    parts = [_links.markdown("run", page)] if page else []
-    parts += [f"attempt {now.attempt:,}"] if now.attempt > 1 else []
-    if artifact:
-        parts.append(_links.markdown("evidence", artifact))
-    elif report.evidence_root:
-        parts.append(f"evidence: folder `{FOLDER}` of this run")
-    if now.republished:
-        ident, url = _links.measured(now)
-        where = _links.markdown(f"run {ident}", url) if url else sentence(now.republished, limits)
-        parts.append(f"measured in {where}; this run measured nothing anew")
-    return " · ".join(parts)
+    """One line on the run and where its evidence is."""
+    marks = Marks(_links.markdown, lambda x: f"`{x}`", lambda x: sentence(x, limits))
+    return _origin.run(report, marks)
 
 
 def problems(report: Report, limits: Limits) -> str:

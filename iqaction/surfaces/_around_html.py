@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from iqaction.report import Engine, Report
 from iqaction.surfaces import _facts, _links, _origin, _page, _standing
-from iqaction.surfaces._around import ACCEPT, FOLDER, JUDGE_CHANGED
+from iqaction.surfaces._around import ACCEPT, JUDGE_CHANGED
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import excerpt, head, html, line, prose_html
+from iqaction.surfaces._origin import Marks
 from iqaction.verdict import Verdict
 
 _FACTS = 60  # of the machine
@@ -21,7 +22,8 @@ def header(report: Report, limits: Limits) -> str:
     compared = " · ".join(
         prose_html(p, limits.prose) for p in _origin.compared(report, limits.names)
     )
-    run = _run(report)
+    marks = Marks(_links.html, lambda x: f"<code>{x}</code>", lambda x: html(head(x, 300)))
+    run = _origin.run(report, marks)
     return (
         "<header>\n"
         f'<p class="suite">inferquality / {html(line(report.suite, _facts.NAME))}</p>\n'
@@ -34,24 +36,6 @@ def header(report: Report, limits: Limits) -> str:
 def css(verdict: Verdict) -> str:
     """The class of a verdict."""
     return verdict.value.lower().replace(" ", "-")
-
-
-def _run(report: Report) -> str:
-    run = report.run
-    if not run.run_id:
-        return ""
-    page, artifact = _links.run_url(run), _links.artifact_url(run)
-    parts = [_links.html("run", page)] if page else []
-    parts += [f"attempt {run.attempt:,}"] if run.attempt > 1 else []
-    if artifact:
-        parts.append(_links.html("evidence", artifact))
-    elif report.evidence_root:
-        parts.append(f"evidence: folder <code>{FOLDER}</code> of this run")
-    if run.republished:
-        ident, url = _links.measured(run)
-        where = _links.html(f"run {ident}", url) if url else html(head(run.republished, 300))
-        parts.append(f"measured in {where}; this run measured nothing anew")
-    return " · ".join(parts)
 
 
 def problems(report: Report, limits: Limits) -> str:

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from iqaction.report import NO_RUN, ChangedLine, Report, Run
-from iqaction.surfaces import _facts
+from iqaction.surfaces import _facts, _links
 from iqaction.surfaces._escape import head, hex_or_nothing
 
+FOLDER = "evidence"  # what the folder is called in the run
 LINES = 3  # changed lines shown that no change accounts for
 _LINE = 80  # characters of one of them
 _FACT = 200  # characters of one fact of the machine
@@ -40,6 +43,35 @@ def compared(report: Report, most: int) -> list[str]:
     parts += [f"and {more:,} more changes"] if more > 0 else []
     parts += _other([x for x in report.changed_lines if x not in told], most)
     return [x for x in (*parts, _facts.engines(report), hardware(report), baseline(report)) if x]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How a surface writes a link (of an address that ``_links`` has made), code, and a foreign
+    text."""
+
+    link: Callable[[str, str], str]
+    code: Callable[[str], str]
+    foreign: Callable[[str], str]
+
+
+def run(report: Report, marks: Marks) -> str:
+    """One line: the run, its attempt, where the evidence is, and which run measured."""
+    now = report.run
+    if not now.run_id:
+        return ""
+    page, artifact = _links.run_url(now), _links.artifact_url(now)
+    parts = [marks.link("run", page)] if page else []
+    parts += [f"attempt {now.attempt:,}"] if now.attempt > 1 else []
+    if artifact:
+        parts.append(marks.link("evidence", artifact))
+    elif report.evidence_root:
+        parts.append(f"evidence: folder {marks.code(FOLDER)} of this run")
+    if now.republished:
+        ident, url = _links.measured(now)
+        where = marks.link(f"run {ident}", url) if url else marks.foreign(now.republished)
+        parts.append(f"measured in {where}; this run measured nothing anew")
+    return " · ".join(parts)
 
 
 def _holds(line: ChangedLine, value: str) -> bool:

@@ -13,10 +13,10 @@ from iqaction.action.work import SKIP, Ending
 from iqaction.errors import ConfigError, IqError
 from iqaction.evidence import report_json
 from iqaction.report import Report
+from iqaction.surfaces._standing import ACCEPTED
+from iqaction.surfaces._state import NOT_NEEDED
 from iqaction.verdict import EXIT_CODE, Verdict
 
-ACCEPTED = "ACCEPTED"
-NOT_NEEDED = "NOT NEEDED"
 PARTIAL = "PARTIAL"
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from iqaction import merging, session, surfaces
-from iqaction.action import again, keys, legs, logged, places, reports
+from iqaction.action import keys, legs, logged, places, remembered, reports
 from iqaction.action.job import Job
 from iqaction.action.settings import NONE, PUBLISH, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision, Measured
@@ -28,9 +28,7 @@ _COLUMNS = 120
 
 def run(job: Job) -> int:
     """Leave a judged folder, its summary in the run's page, and its text in the log."""
-    settings, decision = job.settings(), job.work.decision()
-    if decision is None:
-        raise EvidenceError("the step before this one left no decision", next_step="read its log")
+    settings, decision = job.settings(), job.work.decided()
     if job.work.ending() is not None:
         job.log.notice("nothing is measured: a step before this one did not end well")
         return 0
@@ -47,7 +45,7 @@ def run(job: Job) -> int:
         _rescue(job)
         raise
     job.work.keep(Measured(outcome.complete, outcome.problem))
-    again.remember(job, decision, outcome)
+    remembered.remember(job, decision, outcome)
     with job.log.quiet():
         job.log.text(page(outcome, _COLUMNS))
     _told(job, outcome.report)
@@ -75,7 +73,7 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
             problem=around.problem or endpoint.problem,
         )
     if decision.key:
-        around = replace(around, machine={**around.machine, again.KEY: decision.key})
+        around = replace(around, machine={**around.machine, remembered.KEY: decision.key})
     with job.log.group("asking"), job.log.quiet():
         return session.run(
             _options(job, settings, decision, where, around), progress=logged.progress(job)

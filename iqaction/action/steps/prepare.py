@@ -62,7 +62,9 @@ def _told(decision: Decision) -> str:
 
 def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     event = job.event()
-    around = Circumstances(_run(job, event), shard=settings.shard, shards=settings.shards)
+    around = Circumstances(
+        reports.run_of(event, job.now()), shard=settings.shard, shards=settings.shards
+    )
     suite = deciding.suite(settings, _in(job, settings.plan))
     refused = deciding.refused(settings, event)
     if refused:
@@ -133,7 +135,7 @@ def _in(job: Job, plan: str) -> Path | None:
 def _known(job: Job) -> Run:
     """The run as far as it is known, where there was a mistake."""
     try:
-        return _run(job, job.event())
+        return reports.run_of(job.event(), job.now())
     except ConfigError:
         return NO_RUN
 
@@ -144,20 +146,6 @@ def _suite(job: Job) -> str:
     with suppress(ConfigError):
         return deciding.suite(settings, _in(job, settings.plan))
     return "default"
-
-
-def _run(job: Job, event: Event) -> Run:
-    finished = event.finished
-    return Run(
-        repository=event.repository,
-        event=event.name,
-        head_sha=finished.head_sha if finished else event.head_sha,
-        tested_sha=event.tested_sha,
-        run_id=event.run_id,
-        attempt=event.attempt,
-        url=event.run_url,
-        started_at=job.now(),
-    )
 
 
 def _begun(job: Job, settings: Settings, client: Client | None, decision: Decision) -> int:

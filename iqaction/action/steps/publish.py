@@ -20,7 +20,7 @@ from iqaction.github import publishing, pulls
 from iqaction.github.publishing import Published
 from iqaction.report import NO_RUN, Report
 from iqaction.surfaces import _notes
-from iqaction.surfaces._base import Annotate, AppendSummary, Effect, PutCheckRun, UpsertComment
+from iqaction.surfaces._base import AppendSummary, Effect
 from iqaction.verdict import Verdict
 
 
@@ -58,15 +58,17 @@ def _published(job: Job, settings: Settings, decision: Decision | None) -> Publi
         why = "nothing is posted: there is no report that could be"
         return Published(published=False, warnings=(why,))
     posting = _posting(job, settings, decision)
-    effects = _wanted(settings, posting.effects)
-    client, why = tokens.client(job)
+    # Of a fork's own result nothing but a comment: a check of ours would vouch for it.
+    checked = settings.check_run and settings.mode != PUBLISH
+    effects = targets.posted(posting.effects, comment=settings.comment, check=checked)
     if not effects:
         return Published()
+    client, why = tokens.client(job)
     if client is None:
         return Published(published=False, warnings=(f"nothing is posted: {why}",))
     event = job.event()
     run = decision.circumstances.run if decision else NO_RUN
-    run = run if run.repository else reports.bare_run(event)
+    run = run if run.repository else reports.run_of(event)
     numbers: tuple[int, ...] = (event.number,) if event.number else ()
     if event.finished is not None:
         numbers = pulls.find_pull_requests(
@@ -125,13 +127,3 @@ def _linked(job: Job, report: Report) -> Report:
     return replace(
         report, run=replace(report.run, artifact_url=job.environ.get("IQ_ARTIFACT_URL", ""))
     )
-
-
-def _wanted(settings: Settings, effects: Sequence[Effect]) -> list[Effect]:
-    """Of a fork's own result nothing but a comment: a check of ours would vouch for it."""
-    kinds: tuple[type, ...] = ()
-    if settings.comment:
-        kinds += (UpsertComment,)
-    if settings.check_run and settings.mode != PUBLISH:
-        kinds += (PutCheckRun, Annotate)
-    return [e for e in effects if isinstance(e, kinds)]

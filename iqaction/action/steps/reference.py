@@ -17,7 +17,7 @@ from iqaction.action.work import Decision
 from iqaction.boot import stopping
 from iqaction.boot._base import Booted
 from iqaction.circumstances import NONE, Circumstances
-from iqaction.errors import BootError, EvidenceError, GithubError
+from iqaction.errors import BootError, GithubError
 from iqaction.session import Outcome, RunOptions
 from iqaction.stages._levels import FEWEST_LAUNCHES
 
@@ -25,9 +25,7 @@ from iqaction.stages._levels import FEWEST_LAUNCHES
 def run(job: Job) -> int:
     """Leave a captured reference in the job's folder; where that fails, the reason why nothing
     can be compared."""
-    settings, decision = job.settings(), job.work.decision()
-    if decision is None:
-        raise EvidenceError("the step before this one left no decision", next_step="read its log")
+    settings, decision = job.settings(), job.work.decided()
     tree = job.work.path / "base"
     try:
         base_tree.unpack(job.workspace(), decision.base, tree)

@@ -22,7 +22,7 @@ from unit.action.evidence import Evidence
 from world import ENGINE, World
 
 from iqaction import merging, session
-from iqaction.action import again, places
+from iqaction.action import again, places, remembered
 from iqaction.action.work import Decision
 from iqaction.calls import Arm
 from iqaction.circumstances import Circumstances
@@ -99,12 +99,12 @@ class Case:
 
     def measured(self, desk: Desk, decision: Decision, **more: object) -> Path:
         """As if the job had measured: its evidence, and what a runner keeps of it."""
-        machine = {"gpu": "H200", again.KEY: decision.key}
+        machine = {"gpu": "H200", remembered.KEY: decision.key}
         around = replace(decision.circumstances, machine=machine)
         around = more.pop("circumstances", around)
         path = self.made.leg(f"{self.home.name}-{self.desks}", circumstances=around, **more)  # type: ignore[arg-type]
         outcome = session.judge(path)
-        again.remember(desk.job, decision, outcome)
+        remembered.remember(desk.job, decision, outcome)
         return path
 
     def first(self, **more: object) -> tuple[Decision, Path]:
@@ -254,7 +254,7 @@ def test_remember__not_what_had_a_problem(case):
     desk = case.desk()
     decision = case.found(desk)
     around = replace(
-        decision.circumstances, machine={again.KEY: decision.key}, problem="it stopped"
+        decision.circumstances, machine={remembered.KEY: decision.key}, problem="it stopped"
     )
     path = case.measured(desk, decision, circumstances=around)
     shutil.copytree(path, places.judged(desk.environ) / decision.key, dirs_exist_ok=True)
@@ -318,8 +318,8 @@ def test_found__a_forged_key_alone(case, made):
     desk = case.desk()
     decision = case.found(desk)
     place = places.judged(desk.environ) / decision.key
-    forged = Circumstances(desk.run, machine={again.KEY: decision.key})
-    other = Circumstances(desk.run, machine={again.KEY: "0" * 64})
+    forged = Circumstances(desk.run, machine={remembered.KEY: decision.key})
+    other = Circumstances(desk.run, machine={remembered.KEY: "0" * 64})
     folders = [
         made.leg(f"{case.home.name}-unsealed", circumstances=forged, sealed=False),
         made.leg(f"{case.home.name}-other", circumstances=other),
@@ -459,7 +459,7 @@ def test_found__a_cancelled_attempt(attempted, github, made):
     on a part."""
     case, _ = attempted
     decision = case.found(case.desk(attempt=2))
-    around = replace(decision.circumstances, machine={again.KEY: decision.key})
+    around = replace(decision.circumstances, machine={remembered.KEY: decision.key})
     part = made.leg(
         f"{case.home.name}-part", circumstances=around, lost=lambda tag: tag.unit > "p-004"
     )

@@ -19,7 +19,7 @@ from unit.action.evidence import Evidence
 from world import World
 
 from iqaction import session
-from iqaction.action import again, reports
+from iqaction.action import remembered, reports
 from iqaction.action.work import Ending, Endpoint, Measured
 from iqaction.circumstances import Circumstances
 from iqaction.evidence.store import Folder
@@ -158,7 +158,7 @@ def test_observe__publishes_again(tmp_path, made, listener):
     folder = made.leg("again")
     desk = Desk(tmp_path, inputs={**BOOTED, "endpoint": listener.url}, attempt=2)
     run = replace(desk.run, republished=f"{desk.run.url}")
-    around = Circumstances(run, machine={again.KEY: "k" * 64})
+    around = Circumstances(run, machine={remembered.KEY: "k" * 64})
     desk.decided("republish", judged=str(folder), key="k" * 64, circumstances=around)
 
     assert desk.step("observe") == 0
