@@ -34,14 +34,11 @@ CANARIES = ("ghs_canary0token", "sk-canary0key", "canary0compose")
 @pytest.fixture
 def acting() -> Iterator[Callable[[Callable[[Job], int]], str]]:
     """A factory of steps that do what a test says; gives the step's name."""
-    names: list[str] = []
-
     def make(run: Callable[[Job], int]) -> str:
         name = "observe"
         module = types.ModuleType(f"{steps.__name__}.{name}")
         module.run = run  # type: ignore[attr-defined]
-        names.append(module.__name__)
-        kept[module.__name__] = sys.modules.get(module.__name__)
+        kept.setdefault(module.__name__, sys.modules.get(module.__name__))
         sys.modules[module.__name__] = module
         return name
 
