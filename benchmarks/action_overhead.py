@@ -42,6 +42,7 @@ from integration.stand_in import Memory, StandIn
 from integration.stepping import ORDER, Steps
 
 from iqaction import demo_weights, session
+from iqaction.cache import cache_folder
 from iqaction.demo_engine import LlamaServer
 from iqaction.progress import Quiet
 from iqaction.session import RunOptions
@@ -53,7 +54,7 @@ def remembered(home: Path, units: int) -> tuple[Capture, Memory]:
     """A reference with one relaunch, and all that its engine said to it and to a candidate."""
     capture, memory = Capture(home, units), Memory()
     (home / "prompts.jsonl").write_text(as_lines(demo_prompts(units)))
-    model = demo_weights.weights(demo_weights.cache_folder(os.environ), None, "F16", note=print)
+    model = demo_weights.weights(cache_folder(os.environ), None, "F16", note=print)
     with LlamaServer(served(model)) as server, StandIn(server.url, memory=memory) as between:
         for launch in (0, 1):
             options = RunOptions(

@@ -79,7 +79,28 @@ class Tokenize:
     template_kwargs: str = ""
 
 
-Call = Chat | Force | Tokenize
+@dataclass(frozen=True)
+class Draw:
+    """``n`` sampled chat completions of one prompt, unseeded: each position with the raw list that
+    it was drawn from.
+
+    Unseeded, because a seeded request leaves the fast sampler of some engines for another kernel.
+    ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 are off.
+    """
+
+    tag: Tag
+    messages: tuple[Message, ...]
+    n: int
+    max_tokens: int
+    temperature: float
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    top_logprobs: int = 20
+    template_kwargs: str = ""
+
+
+Call = Chat | Force | Tokenize | Draw
 
 
 @dataclass(frozen=True)
@@ -129,6 +150,34 @@ class TokenIds:
     ids: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The answer to a Draw.
+
+    Attributes
+    ----------
+    rows
+        The positions of all sequences, one sequence after another.
+    lengths
+        How many of ``rows`` each sequence has; at most ``n`` sequences, as many as came.
+    finish_reasons
+        One a sequence.
+    completion_tokens
+        Generated tokens of all sequences, where the engine counts them: more than ``rows`` where
+        it lists no row for some.
+    top_logprobs
+        The list length that the engine accepted.
+    """
+
+    rows: Rows
+    lengths: tuple[int, ...]
+    finish_reasons: tuple[str, ...]
+    completion_tokens: int | None = None
+    top_logprobs: int = 0
+    eos_id: int | None = None  # where the end token ends texts and is not in ``rows``
+    flags: tuple[str, ...] = ()
+
+
 class FailureKind(str, enum.Enum):
     """Why a call has no usable answer."""
 
@@ -143,6 +192,7 @@ class FailureKind(str, enum.Enum):
     UNSUPPORTED = "unsupported"  # the engine cannot do this
     TRUNCATED_BODY = "truncated body"
     TOO_LARGE = "too large"  # the answer is over our read limit
+    BUDGET = "budget"  # never sent: the stage's time was spent. Nothing after it was sent either
 
 
 TRANSPORT = frozenset(
@@ -173,7 +223,7 @@ class Failure:
         return self.kind in TRANSPORT or (self.status is not None and self.status >= 500)
 
 
-Answer = Generation | Scored | TokenIds | Failure
+Answer = Generation | Scored | TokenIds | Drawn | Failure
 
 
 @dataclass(frozen=True)
@@ -203,6 +253,7 @@ class EngineInfo:
     base_url: str = ""  # without userinfo and query
     details: Mapping[str, str] = field(default_factory=dict)
     limitations: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()  # of sampling, in the order applied; empty: not known
 
 
 def digest(call: Call) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import iqaction
 from iqaction import demo_weights, session
+from iqaction.cache import cache_folder
 from iqaction.demo_engine import Launch, LlamaServer, best_threads, cores
 from iqaction.demo_view import Judged, Result, text
 from iqaction.errors import ConfigError, EngineError
@@ -133,7 +134,7 @@ def _prepare(out: Path, keep: bool) -> None:
 
 def _perform(out: Path, source: Path | None, progress: Progress) -> Result:
     begun = time.monotonic()
-    cache = demo_weights.cache_folder(os.environ)
+    cache = cache_folder(os.environ)
     made = {
         quant: demo_weights.weights(cache, source, quant, note=progress.note)
         for quant in ("F16", "Q4_0")

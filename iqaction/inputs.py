@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from iqaction import engines, stages, values
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.observed import Observed
-from iqaction.plan import Margin, Plan, StageSpec, Value
+from iqaction.plan import DATA, Margin, Plan, StageSpec, Value
 from iqaction.prompts import PromptSet
 from iqaction.spelling import nearest
 from iqaction.stages._base import Stage
@@ -168,6 +168,18 @@ def with_reference(request: Request, url: str, model: str = "") -> Request:
     return dataclasses.replace(request, stages=changed)
 
 
+def with_data(request: Request, sha256: Mapping[str, str]) -> Request:
+    """The request with the sha256 of the stages' own data files, by stage: so the plan's hash
+    says which questions were asked."""
+    changed = tuple(
+        dataclasses.replace(s, params={**s.params, DATA: sha256[s.stage]})
+        if s.stage in sha256
+        else s
+        for s in request.stages
+    )
+    return dataclasses.replace(request, stages=changed)
+
+
 def freeze(
     request: Request,
     prompts: PromptSet,
@@ -220,10 +232,16 @@ def freeze(
     return plan
 
 
-def warnings(plan: Plan) -> tuple[str, ...]:
+def warnings(plan: Plan, registry: Registry = stages) -> tuple[str, ...]:
     """What to say before the first request: today, only that a PASS is out of reach."""
-    if not plan.stages:
-        return ()
+    loaded = [(s, registry.load(s.stage)) for s in plan.stages]
+    found = [f"{s.stage} {said}" for s, x in loaded if (said := x.out_of_reach(s, plan))]
+    if any(x.about_prompts for _, x in loaded):
+        found += _too_few_prompts(plan)
+    return tuple(found)
+
+
+def _too_few_prompts(plan: Plan) -> tuple[str, ...]:
     least = max([fewest_to_pass(plan)] + [m.min_units for s in plan.stages for m in s.margins])
     first, last = plan.looks[0], plan.looks[-1]
     if last < least:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from iqaction.calls import (
     Answer,
     Arm,
+    Drawn,
     Failure,
     Generation,
     Observation,
@@ -377,6 +378,8 @@ def _said(answer: Answer) -> str:
             return f"text, {len(answer.text)} characters, {tokens} rows"
         case Scored():
             return f"{len(answer.rows)} forced rows ({inline(answer.method)})"
+        case Drawn():
+            return f"{len(answer.lengths)} draws, {len(answer.rows)} rows"
         case TokenIds():
             return f"{len(answer.ids)} token ids"
         case Failure():

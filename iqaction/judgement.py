@@ -100,6 +100,8 @@ def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
         found.append("the baseline is itself a comparison, not a captured reference")
     for spec in plan.stages:
         other = theirs.stage(spec.stage)
+        if stages.load(spec.stage).stands_alone:
+            continue
         if other is None:
             found.append(f"the baseline was captured without the stage {spec.stage}")
             continue
@@ -121,6 +123,7 @@ def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
         0,
         observed.baseline,
         observed.engines,
+        observed.data.get(spec.stage, b""),
     )
 
 

@@ -35,9 +35,9 @@ def merge(folders: Sequence[Path], out: Path, circumstances: Circumstances) -> O
         raise EvidenceError("there is no evidence to put together", expected="at least one folder")
     first = _leg(folders[0])
     with Folder.open(folders[0]) as folder:
-        data = folder.prompts_bytes()
+        prompts = folder.prompts_bytes()
     baseline = None if first.plan.is_capture else folders[0] / BASELINE
-    with Folder.create_or_continue(out, first.plan, data, baseline) as folder:
+    with Folder.create_or_continue(out, first.plan, prompts, baseline, first.data) as folder:
         folder.keep_circumstances(circumstances)
         held: dict[tuple[str, Tag], Path] = {}
         known = _Known()

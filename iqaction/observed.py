@@ -34,6 +34,8 @@ class Observed:
         None in a capture.
     circumstances
         The workflow run and the machine, where they were kept.
+    data
+        By stage, the file that its own questions come from, for stages that have one.
     """
 
     plan: Plan
@@ -45,6 +47,7 @@ class Observed:
     baseline: Observed | None = None
     root: str = ""  # sha256 of the sealed manifest, "" where not sealed
     circumstances: Circumstances = NONE
+    data: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[int, ...]:

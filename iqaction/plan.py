@@ -15,6 +15,7 @@ from iqaction.errors import EvidenceError
 from iqaction.json_value import JSON
 
 SCHEMA = "https://inferquality.dev/schemas/plan/v1"
+DATA = "data_sha256"  # a parameter that no plan file sets: the session knows the file
 Value = None | bool | int | float | str | tuple["Value", ...]
 
 
@@ -36,6 +37,11 @@ class StageSpec:
     margins: tuple[Margin, ...] = ()
     required: bool = True
     seed: int = 0
+
+    @property
+    def data_sha256(self) -> str:
+        """Of the file that the stage's own questions come from; "" where it has none."""
+        return self.text(DATA) if DATA in self.params else ""
 
     def integer(self, name: str) -> int:
         value = self.params[name]

@@ -6,19 +6,22 @@ send, and ``keep`` is told each observation before the next step depends on it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from iqaction import stages
 from iqaction.calls import (
     TRANSPORT,
+    Answer,
     Arm,
     Call,
     Chat,
     EngineInfo,
     Failure,
+    FailureKind,
     Generation,
     Message,
     Observation,
@@ -63,6 +66,10 @@ class Job:
         How many requests are in flight where a stage asks as traffic does.
     extend
         Told the look just observed; True where the next look is needed to decide.
+    data
+        By stage, the file that its questions come from.
+    part
+        Which part of how many this machine asks; (0, 0) is the whole.
     """
 
     plan: Plan
@@ -75,6 +82,9 @@ class Job:
     arm: Arm = Arm.CANDIDATE
     launch: int = 0
     baseline: Observed | None = None
+    data: Mapping[str, bytes] = field(default_factory=dict)
+    part: tuple[int, int] = (0, 0)
+    clock: Callable[[], float] = time.monotonic
 
 
 def observe(job: Job, progress: Progress) -> None:
@@ -100,6 +110,8 @@ def observe(job: Job, progress: Progress) -> None:
                 job.launch,
                 job.baseline,
                 _engines(job),
+                job.data.get(spec.stage, b""),
+                job.part,
             )
             job.kept.setdefault(spec.stage, {})
             asking = stages.load(spec.stage).ask(context)
@@ -141,19 +153,64 @@ def _round(job: Job, stage: str, wanted: Round, progress: Progress) -> tuple[Obs
             todo.append(call)
         else:
             results[call.tag] = known
+    if any(_is_cut(o.answer) for o in results.values()):  # nothing after it was sent, nor is now
+        todo = []
     progress.start(wanted.label or stage, len(wanted.calls), done=len(results))
     try:
         if todo:
-            limit = wanted.concurrency or job.traffic()
+            limit = min(wanted.concurrency or job.traffic(), len(todo))
+            budget = _Budget(wanted.budget_s, limit, tuple(results.values()), job.clock)
             with deferred() as look:
-                for observation in _send(job, todo, min(limit, len(todo)), look):
+                for observation in _send(job, todo, limit, look, budget):
                     job.keep(stage, observation)
                     kept[observation.tag] = observation
                     results[observation.tag] = observation
-                    progress.step(failed=int(isinstance(observation.answer, Failure)))
+                    if _is_cut(observation.answer):
+                        assert isinstance(observation.answer, Failure)
+                        progress.note(f"{wanted.label or stage}: {observation.answer.message}")
+                    else:
+                        progress.step(failed=int(isinstance(observation.answer, Failure)))
     finally:
         progress.finish()
-    return tuple(results[call.tag] for call in wanted.calls)
+    return tuple(results[call.tag] for call in wanted.calls if call.tag in results)
+
+
+def _is_cut(answer: Answer) -> bool:
+    return isinstance(answer, Failure) and answer.kind is FailureKind.BUDGET
+
+
+class _Budget:
+    """Ends a round in time: nothing is sent that is projected to end past ``seconds`` (0: never).
+
+    What an earlier run of the same round took counts, as the answers it kept say.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        in_flight: int,
+        kept: Sequence[Observation],
+        clock: Callable[[], float],
+    ) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._took, self._n = sum(o.elapsed_s for o in kept), len(kept)
+        self._begun = clock() - self._took / in_flight
+
+    def saw(self, observation: Observation) -> None:
+        self._took += observation.elapsed_s
+        self._n += 1
+
+    @property
+    def is_spent(self) -> bool:
+        if not self._seconds:
+            return False
+        typical = self._took / self._n if self._n else 0.0
+        return self._clock() - self._begun + typical > self._seconds
+
+    def cut(self, call: Call) -> Observation:
+        """The mark that this call was not sent, and why."""
+        said = f"the time budget of {self._seconds:.0f} s is spent after {self._n} answers"
+        return Observation(call.tag, digest(call), Failure(FailureKind.BUDGET, said), 0)
 
 
 class _Breaker:
@@ -180,14 +237,16 @@ class _Breaker:
 
 
 def _send(
-    job: Job, calls: Sequence[Call], in_flight: int, look: Callable[[], None]
+    job: Job, calls: Sequence[Call], in_flight: int, look: Callable[[], None], budget: _Budget
 ) -> Iterator[Observation]:
-    """Answers as they land, at most ``in_flight`` calls out at a time.
+    """Answers as they land, at most ``in_flight`` calls out at a time; where the budget ends
+    first, a mark in place of the first call that was not sent, last.
 
     This thread sends nothing itself: between two waits it holds no lock, and there ``look``
     raises a signal that came.
     """
     breaker, waiting = _Breaker(in_flight), iter(calls)
+    cut: Call | None = None
 
     def ask(call: Call) -> Observation:
         return job.connections[call.tag.arm].ask(call)
@@ -204,7 +263,13 @@ def _send(
                 yield future.result()
             for future in done:
                 breaker.saw(future.result())
-            running |= {pool.submit(ask, call) for call in islice(waiting, len(done))}
+                budget.saw(future.result())
+            if cut is None and budget.is_spent:
+                cut = next(waiting, None)
+            if cut is None:
+                running |= {pool.submit(ask, call) for call in islice(waiting, len(done))}
+        if cut is not None:
+            yield budget.cut(cut)
     finally:
         # Not waiting: on Ctrl-C the session closes the connections, which ends the workers.
         pool.shutdown(wait=False, cancel_futures=True)

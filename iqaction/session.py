@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iqaction import __version__, inputs, judgement, runner, shards, sources, stages, surfaces
@@ -19,6 +19,7 @@ from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
 from iqaction.errors import ConfigError, EngineError, EvidenceError
+from iqaction.evidence import canon
 from iqaction.evidence.store import Folder
 from iqaction.evidence.verify import Verified
 from iqaction.evidence.verify import verify as verify_folder
@@ -79,6 +80,7 @@ class _Prepared:
     prompts: PromptSet
     baseline: Observed | None
     baseline_path: Path | None
+    data: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def arm(self) -> Arm:
@@ -100,7 +102,11 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     """
     prepared = _relaunch(options) if options.launch else _prepare(options)
     with Folder.create_or_continue(
-        options.evidence, prepared.plan, prepared.prompts.data, prepared.baseline_path
+        options.evidence,
+        prepared.plan,
+        prepared.prompts.data,
+        prepared.baseline_path,
+        prepared.data,
     ) as folder:
         around = options.circumstances
         if around != NONE:
@@ -186,6 +192,8 @@ def _prepare(options: RunOptions) -> _Prepared:
             expected="an evidence folder that `iqaction run` captured, or no baseline",
         )
     prompts = sources.prompt_file(request, options.plan)
+    data = sources.stage_data(request, options.plan)
+    request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
     path = Path(request.baseline) if request.baseline else None
     baseline = None
     if path is not None:
@@ -195,7 +203,7 @@ def _prepare(options: RunOptions) -> _Prepared:
             baseline = folder.load()
         prompts = _judgeable(request, prompts, baseline)
     plan = inputs.freeze(request, prompts, baseline, extend=not options.circumstances.shards)
-    return _Prepared(request, plan, prompts, baseline, path)
+    return _Prepared(request, plan, prompts, baseline, path, data)
 
 
 def _must_be_there(folder: Path, flag: str) -> None:
@@ -241,16 +249,15 @@ def _relaunch(options: RunOptions) -> _Prepared:
             expected=f"--launch {max(observed.launches, default=0) + 1}, or one to continue",
         )
     prompts = PromptSet(tuple(observed.prompts.values()), observed.plan.prompts_sha256, data)
-    return _Prepared(request, observed.plan, prompts, None, None)
+    return _Prepared(request, observed.plan, prompts, None, None, observed.data)
 
 
 def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress: Progress) -> None:
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
-    limit = _planned(plan) or runner.MOST_IN_FLIGHT
     with _connected(
-        request.endpoint, request.model, request.dialect, _key(request), limit
+        request.endpoint, request.model, request.dialect, _key(request), _most(plan)
     ) as asked:
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
@@ -287,7 +294,9 @@ def _job(
     seen = {stage: dict(tags) for stage, tags in kept.seen.items()}
 
     def extend(look: int) -> bool:
-        now = Observed(plan, prompts, seen, kept.engines, baseline=prepared.baseline)
+        now = Observed(
+            plan, prompts, seen, kept.engines, baseline=prepared.baseline, data=prepared.data
+        )
         return judgement.undecided(now, look)
 
     return Job(
@@ -301,6 +310,8 @@ def _job(
         arm,
         options.launch,
         prepared.baseline,
+        prepared.data,
+        (options.circumstances.shard, options.circumstances.shards),
     )
 
 
@@ -333,11 +344,15 @@ def _traffic(
 
 
 def _planned(plan: Plan) -> int | None:
-    for spec in plan.stages:
-        value = spec.params.get("concurrency")
-        if isinstance(value, int):
-            return value
-    return None
+    """The plan's number of requests in flight: of the first stage that has one."""
+    values = [s.params["concurrency"] for s in plan.stages if "concurrency" in s.params]
+    return values[0] if values and isinstance(values[0], int) else None
+
+
+def _most(plan: Plan) -> int:
+    """The most requests that any stage may have in flight."""
+    values = [s.params.get("concurrency") for s in plan.stages]
+    return max([runner.MOST_IN_FLIGHT] + [v for v in values if isinstance(v, int)])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import stat
 from importlib import resources
 from pathlib import Path
 
-from iqaction import prompts
+from iqaction import datasets, prompts, stages
 from iqaction.errors import ConfigError
 from iqaction.inputs import Request, read_request
 from iqaction.prompts import PromptSet
@@ -63,6 +63,29 @@ def prompt_file(request: Request, plan: Path | None) -> PromptSet:
         path, prompts.MAX_BYTES, "prompts", f"trajectory.prompts is {built_in}, or a JSONL file"
     )
     return prompts.parse(data, str(path))
+
+
+def stage_data(request: Request, plan: Path | None) -> dict[str, bytes]:
+    """The stages' own data files, by stage, in the form that is kept; see ``Stage.convert``.
+
+    Raises
+    ------
+    ConfigError
+        No such file, a mistake in it, or a default that cannot be fetched.
+    """
+    found: dict[str, bytes] = {}
+    for spec in request.stages:
+        stage = stages.load(spec.stage)
+        source = stage.data(spec)
+        if source == "default":
+            found[spec.stage] = stage.convert(datasets.fetch(spec.stage), f"the {spec.stage} data")
+        elif source:
+            path = Path(source)
+            if not path.is_absolute() and plan is not None:
+                path = plan.parent / path
+            data = _read(path, prompts.MAX_BYTES, "data", f"{spec.stage}.data is a file")
+            found[spec.stage] = stage.convert(data, str(path))
+    return found
 
 
 def _read(path: Path, limit: int, what: str, expected: str) -> bytes:

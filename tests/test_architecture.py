@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verdict": set(),
     "rows": set(),
     "stats": set(),
+    "graders": set(),
     "terminal": set(),
     "spelling": set(),
     "_sockets": set(),
@@ -36,8 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {"calls", "errors", "rows"},
     "surfaces": {"errors", "report", "verdict"},
     "stages": {
-        *("calls", "errors", "observed", "plan", "prompts", "report", "rows", "stats"),
-        "verdict",
+        *("calls", "errors", "graders", "observed", "plan", "prompts", "report", "rows", "shards"),
+        *("stats", "verdict"),
     },
     "judgement": {
         *("acceptance", "calls", "circumstances", "observed", "plan", "prompts", "report"),
@@ -54,7 +55,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
         *("spelling", "values"),
     },
-    "sources": {"errors", "inputs", "prompts", "spelling"},
+    "sources": {"datasets", "errors", "inputs", "prompts", "spelling", "stages"},
+    "cache": {"errors"},
+    "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
@@ -74,7 +77,8 @@ MAY_IMPORT["merging"] = {
 }
 MAY_IMPORT["demo_view"] = {"progress", "report", "terminal", "verdict"}
 MAY_IMPORT["demo"] = {
-    *("demo_engine", "demo_view", "demo_weights", "errors", "progress", "session", "verdict"),
+    *("cache", "demo_engine", "demo_view", "demo_weights", "errors", "progress", "session"),
+    "verdict",
 }
 MAY_IMPORT["outcome_view"] = {"calls", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["inspect_view"] = {
@@ -94,7 +98,7 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "circumstances", "shards"),
+    *("acceptance", "circumstances", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import iqaction
 from iqaction import demo_engine, demo_weights
+from iqaction.cache import cache_folder
 
 
 def main(quant: str, port: str) -> None:
     """Becomes the server. It ends with its standard input, whose other end it holds itself."""
-    weights = demo_weights.weights(demo_weights.cache_folder(os.environ), None, quant)
+    weights = demo_weights.weights(cache_folder(os.environ), None, quant)
     read_end, write_end = os.pipe()
     os.dup2(read_end, 0)
     os.set_inheritable(write_end, True)

@@ -16,8 +16,10 @@ from iqaction.calls import (
     Call,
     Capability,
     Chat,
+    Draw,
     EngineInfo,
     Failure,
+    FailureKind,
     Force,
     Generation,
     TokenIds,
@@ -157,6 +159,8 @@ class LlamaCpp:
                 return (yield from _tokenize(call))
             case Force():
                 return (yield from _llamacpp_force.force(call, engine))
+            case Draw():
+                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
 
 
 def _eos(told: Mapping[str, JSON]) -> _llamacpp_force.Asking[int | None]:

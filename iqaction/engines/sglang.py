@@ -14,6 +14,7 @@ from iqaction.calls import (
     Call,
     Capability,
     Chat,
+    Draw,
     EngineInfo,
     Failure,
     FailureKind,
@@ -124,6 +125,8 @@ class SgLang:
                 return (yield from _tokenize(call, engine))
             case Force():
                 return (yield from _force(call, engine))
+            case Draw():
+                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
 
 
 def _slots(told: Mapping[str, JSON]) -> int | None:

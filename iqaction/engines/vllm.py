@@ -15,6 +15,7 @@ from iqaction.calls import (
     Call,
     Capability,
     Chat,
+    Draw,
     EngineInfo,
     Failure,
     FailureKind,
@@ -105,6 +106,8 @@ class Vllm:
                 return _tokens.token_ids(reply, empty_allowed=call.text == "")
             case Force():
                 return (yield from _force(call, engine))
+            case Draw():
+                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
 
 
 def tokenize_body(call: Tokenize, engine: EngineInfo) -> Mapping[str, JSON]:

@@ -13,6 +13,7 @@ from iqaction.calls import (
     Answer,
     Arm,
     Capability,
+    Drawn,
     EngineInfo,
     Failure,
     FailureKind,
@@ -111,6 +112,7 @@ def engine_to_json(arm: Arm, launch: int, info: EngineInfo, observed_at: str) ->
             "base_url": info.base_url,
             "details": dict(info.details),
             "limitations": _list(info.limitations),
+            "filters": _list(info.filters),
         },
     }
     schema.validate("observation", body, "engine")
@@ -196,6 +198,17 @@ def _answer_to_json(answer: Answer) -> dict[str, JSON]:
                 "method": answer.method,
                 "flags": list(answer.flags),
             }
+        case Drawn():
+            return {
+                "kind": "drawn",
+                "rows": encode_rows(answer.rows),
+                "lengths": list(answer.lengths),
+                "finish_reasons": list(answer.finish_reasons),
+                "completion_tokens": answer.completion_tokens,
+                "top_logprobs": answer.top_logprobs,
+                "eos_id": answer.eos_id,
+                "flags": list(answer.flags),
+            }
         case TokenIds():
             return {"kind": "token_ids", "ids": list(answer.ids)}
         case Failure():
@@ -215,6 +228,8 @@ def _answer_from_json(body: Mapping[str, JSON]) -> Answer:
             rows = _rows(body["rows"])
             assert rows is not None  # by the schema
             return Scored(rows, str(body["method"]), _texts(body["flags"]))
+        case "drawn":
+            return _drawn(body)
         case "token_ids":
             return TokenIds(_ids(body["ids"]))
         case _:
@@ -242,6 +257,26 @@ def _generation(body: Mapping[str, JSON]) -> Generation:
     )
 
 
+def _drawn(body: Mapping[str, JSON]) -> Drawn:
+    rows, lengths = _rows(body["rows"]), body["lengths"]
+    finished = _texts(body["finish_reasons"])
+    assert rows is not None and isinstance(lengths, list)  # by the schema
+    each = tuple(x for x in lengths if type(x) is int)
+    if len(each) != len(lengths) or len(each) != len(finished) or sum(each) != len(rows):
+        raise EvidenceError(
+            "the sequences of a draw are not as long as its rows", expected="lengths that add up"
+        )
+    return Drawn(
+        rows,
+        each,
+        finished,
+        _count(body["completion_tokens"]),
+        _count(body["top_logprobs"]) or 0,
+        _count(body["eos_id"]),
+        _texts(body["flags"]),
+    )
+
+
 def _engine(info: Mapping[str, JSON]) -> EngineInfo:
     details, capabilities = info["details"], info["capabilities"]
     assert isinstance(details, dict) and isinstance(capabilities, list)  # by the schema
@@ -258,6 +293,7 @@ def _engine(info: Mapping[str, JSON]) -> EngineInfo:
         base_url=str(info["base_url"]),
         details={k: str(v) for k, v in details.items()},
         limitations=_texts(info["limitations"]),
+        filters=_texts(info.get("filters")),
     )
 
 

@@ -15,7 +15,7 @@ from iqaction import plan as plans
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading
 from iqaction.evidence.lines import FOLDER
-from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, PLAN, PROMPTS
+from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, DATA, PLAN, PROMPTS, data_name
 from iqaction.evidence.tree import MAX_EVIDENCE, STAGED, Tree
 from iqaction.json_value import JSON
 from iqaction.plan import Plan
@@ -26,8 +26,14 @@ _CHUNK = 1024**2
 _ELSEWHERE = "use another folder"
 
 
-def found(tree: Tree, plan: Plan, prompts_bytes: bytes, baseline: Path | None) -> None:
-    """Write plan, prompts and baseline, or check that just these are there.
+def found(
+    tree: Tree,
+    plan: Plan,
+    prompts_bytes: bytes,
+    baseline: Path | None,
+    data_of: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write plan, prompts, the stages' data and baseline, or check that just these are there.
 
     Raises
     ------
@@ -46,18 +52,31 @@ def found(tree: Tree, plan: Plan, prompts_bytes: bytes, baseline: Path | None) -
         _same_plan(tree, plan)
     else:
         _unclaimed(tree)
-    if not tree.has(PROMPTS):
-        tree.write(PROMPTS, data)
-    elif tree.read(PROMPTS, MAX_BYTES) != data:
-        raise EvidenceError(
-            f"{tree.root}/{PROMPTS} holds other prompts",
-            expected="the prompt file of this run",
-            next_step=_ELSEWHERE,
-        )
+    _put(tree, PROMPTS, data, "prompts")
+    for spec in plan.stages:
+        if spec.data_sha256:
+            content = (data_of or {}).get(spec.stage, b"")
+            if canon.identify(content) != spec.data_sha256:
+                raise EvidenceError(
+                    f"the data of {spec.stage} are not those that the plan was made for",
+                    expected=f"a file with sha256 {spec.data_sha256}",
+                )
+            _put(tree, data_name(spec.stage), content, "data")
     if not plan.is_capture:
         _adopt(tree, plan, baseline)
     if not is_ours:
         tree.write(PLAN, plans.to_bytes(plan))
+
+
+def _put(tree: Tree, name: str, data: bytes, what: str) -> None:
+    if not tree.has(name):
+        tree.write(name, data)
+    elif tree.read(name, MAX_BYTES) != data:
+        raise EvidenceError(
+            f"{tree.root}/{name} holds other {what}",
+            expected=f"the {what} of this run",
+            next_step=_ELSEWHERE,
+        )
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -75,7 +94,7 @@ def _unclaimed(tree: Tree) -> None:
     """Refuse to found evidence among files that are not ours."""
     for entry in tree.entries():
         top = entry.name.partition("/")[0]
-        if top not in (LOCK, PROMPTS, BASELINE) and not top.startswith(STAGED):
+        if top not in (LOCK, PROMPTS, DATA, BASELINE) and not top.startswith(STAGED):
             raise EvidenceError(
                 f"{tree.root} holds other files, as {canon.shown(entry.name)}",
                 expected="an empty folder, a new one, or the evidence of this same run",
@@ -152,7 +171,9 @@ def _adopt(tree: Tree, plan: Plan, baseline: Path | None) -> None:
             next_step="let the capture finish: run its command again",
         )
     for name in sorted(manifest.from_bytes(source.read(manifest.NAME), str(baseline))):
-        wanted = name in (PLAN, PROMPTS, CIRCUMSTANCES) or name.startswith(f"{FOLDER}/")
+        wanted = name in (PLAN, PROMPTS, CIRCUMSTANCES) or name.startswith(
+            (f"{FOLDER}/", f"{DATA}/")
+        )
         if wanted and source.has(name):
             with source.stream(name, MAX_EVIDENCE) as file, staged.staging(name) as out:
                 while chunk := file.read(_CHUNK):

@@ -29,6 +29,7 @@ from iqaction.rows import Rows
 
 PLAN = "plan.json"
 PROMPTS = "prompts.jsonl"
+DATA = "data"  # the folder of what stages ask of their own
 CIRCUMSTANCES = circumstances_json.NAME
 BASELINE = "baseline"
 MAX_DECODED = 8 * 1024**3  # bytes of all arrays of a folder
@@ -62,6 +63,11 @@ class Loaded:
     broken: tuple[Where, ...] = ()
 
 
+def data_name(stage: str) -> str:
+    """Where in the folder a stage's own questions lie."""
+    return f"{DATA}/{stage}.jsonl"
+
+
 def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
     """Everything in the folder.
 
@@ -82,6 +88,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
     plan = reading.read_plan()
     files = reading.read_manifest()
     prompts = reading.read_prompts(plan)
+    data = reading.read_data(plan)
     circumstances = reading.read_circumstances()
     reading.read_compacted(plan, files)
     reading.read_journal()
@@ -98,6 +105,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
             baseline,
             root,
             circumstances,
+            data,
         ),
         tuple(reading.notes),
         tuple(reading.altered),
@@ -228,6 +236,26 @@ class _Reading:
                 f"{place}: {len(lost)} prompts of the plan are missing, as {lost[0]}"
             )
         return prompts
+
+    def read_data(self, plan: Plan) -> dict[str, bytes]:
+        """What the stages ask of their own, by stage; what is not the plan's is left out."""
+        found: dict[str, bytes] = {}
+        for spec in plan.stages:
+            if not spec.data_sha256:
+                continue
+            name = data_name(spec.stage)
+            try:
+                content = self.tree.read(name, prompt_files.MAX_BYTES)
+            except EvidenceError as exc:
+                self.problems.append(exc.happened)
+                continue
+            if canon.identify(content) == spec.data_sha256:
+                found[spec.stage] = content
+            else:
+                self.problems.append(
+                    f"{self.tree.place(name)}: not the data that the plan was made for"
+                )
+        return found
 
     def _compacted_names(self) -> Iterator[str]:
         for entry in self.tree.entries():

@@ -17,7 +17,14 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, journal, manifest, reading, report_json, statements
 from iqaction.evidence.lines import ENGINES, Key, Where, stored_as, unpacked
 from iqaction.evidence.manifest import Stored
-from iqaction.evidence.reading import BASELINE, CIRCUMSTANCES, PLAN, PROMPTS, Loaded
+from iqaction.evidence.reading import (
+    BASELINE,
+    CIRCUMSTANCES,
+    PLAN,
+    PROMPTS,
+    Loaded,
+    data_name,
+)
 from iqaction.evidence.record import Artifact
 from iqaction.evidence.statements import Run, SetSummary
 from iqaction.evidence.tree import MAX_EVIDENCE, Tree
@@ -144,6 +151,7 @@ def _given(tree: Tree, old: Mapping[str, Stored] | None, loaded: Loaded) -> dict
     """The files that judging rests on, with the sha256 of an earlier seal where there was one."""
     stages = (*(s.stage for s in loaded.observed.plan.stages), ENGINES)
     ours = {PLAN, PROMPTS, CIRCUMSTANCES, *(stored_as(s) for s in stages)}
+    ours |= {data_name(s.stage) for s in loaded.observed.plan.stages if s.data_sha256}
     files: dict[str, Stored] = {}
     for entry in tree.entries():
         belongs = entry.name in ours or entry.name.startswith(f"{BASELINE}/")

@@ -3,6 +3,7 @@
 ::
 
     plan.json  prompts.jsonl      what was asked; judging needs nothing outside the folder
+    data/<stage>.jsonl            the same, for a stage that has questions of its own
     journal.jsonl                 while observing: every answer, on the disk before it counts
     observations/<stage>.jsonl.gz the same, compacted at the seal; engines.jsonl.gz: who answered
     baseline/                     what it is compared with: a copy, byte by byte
@@ -72,7 +73,12 @@ class Folder:
 
     @classmethod
     def create_or_continue(
-        cls, path: Path, plan: Plan, prompts_bytes: bytes, baseline: Path | None
+        cls,
+        path: Path,
+        plan: Plan,
+        prompts_bytes: bytes,
+        baseline: Path | None,
+        data: Mapping[str, bytes] | None = None,
     ) -> Folder:
         """Take the folder for a run: a new one, or the same run continued.
 
@@ -83,6 +89,8 @@ class Folder:
         baseline
             Folder of the sealed capture that ``plan.baseline_root`` names; None in a capture.
             Not needed to continue.
+        data
+            By stage, the files whose sha256 its spec in the plan names.
 
         Raises
         ------
@@ -93,7 +101,7 @@ class Folder:
         make(path)
         folder = cls(path, take_lock(path))
         try:
-            founding.found(folder._tree, plan, prompts_bytes, baseline)
+            founding.found(folder._tree, plan, prompts_bytes, baseline, data)
             loaded = reading.load(folder._tree, numbers=False)
             if loaded.altered:
                 raise EvidenceError(

@@ -43,12 +43,15 @@ class Round:
     """Calls that may be sent together.
 
     ``concurrency`` 1 is one at a time; ``TRAFFIC`` is what traffic sees (the runner finds out:
-    the plan's number, the baseline's, the engine's own, else a timing probe).
+    the plan's number, the baseline's, the engine's own, else a timing probe). With a budget,
+    calls are sent in their order until the next is projected to end past it; the answers are then
+    fewer than the calls, and the first that was not sent has a ``FailureKind.BUDGET``.
     """
 
     calls: tuple[Call, ...]
     concurrency: int = 1
     label: str = ""  # for progress, as "score: reference leg"
+    budget_s: float = 0.0  # 0: none
 
 
 Asking = Generator[Round, Sequence[Observation], None]
@@ -70,6 +73,12 @@ class Context:
         A live view: an answer is in it by the time ``ask`` is resumed with it.
     engines
         Who answers, by (arm, launch).
+    data
+        The file that the stage's own questions come from, as ``Stage.convert`` gave it; b"" where
+        it has none.
+    part
+        Which part of how many is asked here, for stages with questions of their own (see
+        ``iqaction.shards``); (0, 0) is the whole. The prompts of the plan are parted already.
     """
 
     spec: StageSpec
@@ -81,6 +90,8 @@ class Context:
     launch: int = 0
     baseline: Observed | None = None
     engines: Engines = field(default_factory=dict)
+    data: bytes = b""
+    part: tuple[int, int] = (0, 0)
 
     @property
     def units(self) -> tuple[Prompt, ...]:
@@ -111,6 +122,29 @@ class Stage(Protocol):
         """Parameters that shape the questions: both arms must have the same."""
         ...
 
+    @property
+    def stands_alone(self) -> bool:
+        """True where it judges a candidate also against a baseline that was captured without."""
+        ...
+
+    @property
+    def about_prompts(self) -> bool:
+        """True where its units are the plan's prompts."""
+        ...
+
+    def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
+        """What keeps this spec from a PASS whatever is answered, in one sentence ("cannot PASS:
+        ..."), to be said before the first request; "" where nothing."""
+        ...
+
+    def data(self, spec: StageSpec) -> str:
+        """Where its own questions come from: "default", a path, or "" where it has none."""
+        ...
+
+    def convert(self, data: bytes, name: str) -> bytes:
+        """A data file in the form that is kept and hashed. Raises ConfigError, naming the line."""
+        ...
+
     def check(self, spec: StageSpec, plan: Plan) -> str:
         """What makes this spec impossible in this plan, in one sentence; "" where nothing."""
         ...
@@ -127,3 +161,35 @@ class Stage(Protocol):
     def ask(self, context: Context) -> Asking: ...
 
     def judge(self, context: Context) -> StageResult: ...
+
+
+class PromptStage:
+    """What stages share that ask about the plan's prompts and compare with a baseline."""
+
+    stands_alone = False
+    about_prompts = True
+
+    def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
+        return ""
+
+    def data(self, spec: StageSpec) -> str:
+        return ""
+
+    def convert(self, data: bytes, name: str) -> bytes:
+        return data
+
+
+class OwnStage:
+    """What stages share that have questions of their own."""
+
+    stands_alone = False
+    about_prompts = False
+
+    def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
+        return {}
+
+    def data(self, spec: StageSpec) -> str:
+        return ""
+
+    def convert(self, data: bytes, name: str) -> bytes:
+        return data

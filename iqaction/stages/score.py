@@ -15,7 +15,7 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult
 from iqaction.stages import _live, _score_ask, _score_judge
-from iqaction.stages._base import Asking, Context, Param
+from iqaction.stages._base import Asking, Context, Param, PromptStage
 from iqaction.stages._paths import TRAJECTORY
 from iqaction.stages._required import evidence_lost, references
 
@@ -41,7 +41,7 @@ PARAMS = (
 )
 
 
-class Score:
+class Score(PromptStage):
     """See the module's docstring."""
 
     params = PARAMS

@@ -15,6 +15,7 @@ from typing import Protocol
 import pytest
 
 from iqaction import demo_weights
+from iqaction.cache import cache_folder
 from iqaction.demo_engine import Launch, LlamaServer
 from iqaction.errors import IqError
 
@@ -71,7 +72,7 @@ def weights() -> Weights:
     def get(quant: str) -> Path:
         given = os.environ.get("IQACTION_WEIGHTS", "")
         try:
-            cache = demo_weights.cache_folder(os.environ)
+            cache = cache_folder(os.environ)
             return demo_weights.weights(cache, Path(given) if given else None, quant, note=print)
         except IqError as exc:
             pytest.fail(f"no weights for the real engine: {exc}", pytrace=False)

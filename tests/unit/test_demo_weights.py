@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from iqaction import demo_weights
-from iqaction.demo_weights import Pin, cache_folder, weights
+from iqaction.cache import cache_folder
+from iqaction.demo_weights import Pin, weights
 from iqaction.errors import ConfigError, EngineError
 
 MEMBER = "tiny_model/tiny.Q8_0.gguf"

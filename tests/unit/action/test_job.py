@@ -34,6 +34,7 @@ CANARIES = ("ghs_canary0token", "sk-canary0key", "canary0compose")
 @pytest.fixture
 def acting() -> Iterator[Callable[[Callable[[Job], int]], str]]:
     """A factory of steps that do what a test says; gives the step's name."""
+
     def make(run: Callable[[Job], int]) -> str:
         name = "observe"
         module = types.ModuleType(f"{steps.__name__}.{name}")

@@ -1,0 +1,1 @@
+"""What an answer says: pure, text in, a value out."""
