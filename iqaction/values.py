@@ -29,6 +29,7 @@ from iqaction.stages._base import Param
 _DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?\Z")
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,12})?) ?(?:%|pp)\Z")
 _MAX_TEXT = 4096
+_MOST_NUMBERS = 32
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -209,6 +210,16 @@ def _read_names(param: Param, node: Node, place: str) -> Value:
     return tuple(sorted(names, key=param.choices.index)) if param.choices else tuple(names)
 
 
+def _read_numbers(param: Param, node: Node, place: str) -> Value:
+    """In rising order and whole where they are whole, so that two spellings have one hash."""
+    if not isinstance(node, Listing) or not 0 < len(node.items) <= _MOST_NUMBERS:
+        raise wrong(place, node, wanted(param))
+    found = sorted(_bounded(param, _number(item), item, place) for item in node.items)
+    if len(set(found)) != len(found):
+        raise ConfigError(f"{place}: a number is there twice", expected="each number once")
+    return tuple(int(x) if x.is_integer() else x for x in found)
+
+
 def _read_object(param: Param, node: Node, place: str) -> Value:
     if not isinstance(node, Table):
         raise wrong(place, node, wanted(param))
@@ -221,6 +232,7 @@ _READERS: dict[str, Callable[[Param, Node, str], Value]] = {
     "bool": _read_bool,
     "text": _read_text,
     "names": _read_names,
+    "numbers": _read_numbers,
     "int_or_auto": _read_int_or_auto,
     "object": _read_object,
     "choice": _read_choice,
@@ -233,6 +245,7 @@ _WORDS = {
     "bool": "true or false",
     "text": "a text",
     "names": "a list of",
+    "numbers": f"a list of one to {_MOST_NUMBERS} numbers, each",
     "int_or_auto": "auto, or a whole number",
     "object": "a table of keys, as {enable_thinking: false}",
     "choice": "one of",
