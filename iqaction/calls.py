@@ -253,7 +253,12 @@ class EngineInfo:
     base_url: str = ""  # without userinfo and query
     details: Mapping[str, str] = field(default_factory=dict)
     limitations: tuple[str, ...] = ()
-    filters: tuple[str, ...] = ()  # of sampling, in the order applied; empty: not known
+    # Of sampling, in the order applied; empty: not known. The names are "temperature", "top_k",
+    # "top_p" and "min_p". "top_k+top_p": both read from the distribution before either cut it; with
+    # a min_p it depends on the server's kernels whether top_p reads what top_k left instead. Any
+    # other name is a sampler of the server's own that a request cannot switch off, and a name
+    # that is missing is a setting that this server does not apply.
+    filters: tuple[str, ...] = ()
 
 
 def digest(call: Call) -> str:

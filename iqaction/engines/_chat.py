@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iqaction.calls import Chat, EngineInfo, Failure, FailureKind, Generation
+from iqaction.calls import Chat, Draw, EngineInfo, Failure, FailureKind, Generation
 from iqaction.engines import _errors, _logprobs
 from iqaction.engines._base import WireReply, WireRequest
 from iqaction.engines._logprobs import Asked, Listed
@@ -121,47 +121,96 @@ Chatting = Generator[WireRequest, WireReply, Said]
 
 
 def chat(call: Chat, engine: EngineInfo, form: Form) -> Chatting:
-    """Ask for one completion until an answer or a failure that asking differently cannot mend.
+    """Ask for one completion until an answer or a failure that asking differently cannot mend."""
+    body = {**request(call, engine, form), "seed": call.seed}
+    taken = yield from ask(body, form, Terms(form.optional))
+    if isinstance(taken, Failure):
+        return Said(taken)
+    return Said(_decode(call, engine, form, taken), as_map(taken.reply.body))
 
-    A cap on the number of listed tokens is obeyed, log-probabilities that are refused are given
-    up, optional fields that are refused are left out; each is asked once more, at most
-    eight exchanges in all.
+
+@dataclass(frozen=True)
+class Terms:
+    """What of a request may be given up where the engine refuses it.
+
+    Attributes
+    ----------
+    optional
+        Fields that are left out, and flagged, where they are refused.
+    required
+        Fields without which the answer would be to another question: a refusal of one is a
+        failure that names it.
+    lists
+        Log-probabilities are required too.
     """
-    body, k = _request(call, engine, form), call.top_logprobs
+
+    optional: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    lists: bool = False
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An answer with HTTP 200, what had been sent for it in the end, and what was given up."""
+
+    reply: WireReply
+    sent: Mapping[str, JSON]
+    flags: tuple[str, ...] = ()
+
+
+Asking = Generator[WireRequest, WireReply, Taken | Failure]
+
+
+def ask(body: Mapping[str, JSON], form: Form, terms: Terms) -> Asking:
+    """Send a request, and again as the engine's refusals demand and ``terms`` allow.
+
+    A cap on the number of listed tokens or of choices is obeyed, log-probabilities that are
+    refused are given up, optional fields that are refused are left out; each is asked once more,
+    at most eight exchanges in all.
+    """
     flags: list[str] = []
     reply = WireReply(0)
     for _ in range(_MOST_TRIES):
         reply = yield WireRequest("POST", PATH, body)
         if reply.failure is None and reply.status == 200:
-            return Said(_decode(call, engine, form, body, reply, flags), as_map(reply.body))
-        match _errors.objection(reply, k, (n for n in form.optional if n in body)):
+            return Taken(reply, body, tuple(flags))
+        k = as_count(body.get("top_logprobs")) or int("logprobs" in body)
+        named = (n for n in (*terms.required, *terms.optional) if n in body)
+        match _errors.objection(reply, k, named):
             case _errors.Cap(allowed):
-                k = allowed
-                body = {**body, "top_logprobs": k}
+                body = {**body, "top_logprobs": allowed}
             case _errors.NoLogprobs(said, list_only):
-                flag = REFUSED.format(said)
-                if flag not in flags:
-                    flags.append(flag)
+                if terms.lists:
+                    return _refused(REFUSED.format(said), reply)
+                if REFUSED.format(said) not in flags:
+                    flags.append(REFUSED.format(said))
                 body = _fewer_logprobs(body, form, list_only)
-                k = k if "logprobs" in body else 0
             case _errors.UnknownFields(names):
+                needed = [n for n in names if n in terms.required]
+                if needed:
+                    said = f"{', '.join(needed)}: {_errors.error_text(reply)}"
+                    return _refused(f"the engine refuses {said}", reply)
                 flags.extend(LEFT_OUT.format(n) for n in names)
                 body = _errors.without(body, names)
             case _:
-                renamed = _renamed_limit(body, reply)
-                if renamed is None:
+                other = _renamed_limit(body, reply) or _fewer_choices(body, reply)
+                if other is None:
                     break
-                body = renamed
-    return Said(_errors.failure(reply, "chat"))
+                body = other
+    return _errors.failure(reply, "chat")
 
 
-def _request(call: Chat, engine: EngineInfo, form: Form) -> dict[str, JSON]:
+def _refused(said: str, reply: WireReply) -> Failure:
+    return Failure(FailureKind.UNSUPPORTED, f"chat: {said}", reply.status)
+
+
+def request(call: Chat | Draw, engine: EngineInfo, form: Form) -> dict[str, JSON]:
+    """What a call for chat completions sends to this kind of engine, all but seed and number."""
     body: dict[str, JSON] = {
         "model": engine.model,
         "messages": [{"role": m.role, "content": m.content} for m in call.messages],
         "max_tokens": call.max_tokens,
         "temperature": call.temperature,
-        "seed": call.seed,
         "stream": False,
         **form.neutral,
         **form.extra,
@@ -194,23 +243,69 @@ def _renamed_limit(body: Mapping[str, JSON], reply: WireReply) -> dict[str, JSON
     return {("max_completion_tokens" if k == "max_tokens" else k): v for k, v in body.items()}
 
 
-def _decode(
-    call: Chat,
-    engine: EngineInfo,
-    form: Form,
-    sent: Mapping[str, JSON],
-    reply: WireReply,
-    flags: Sequence[str],
-) -> Generation | Failure:
-    body = as_map(reply.body)
-    choice = _first(body)
-    if choice is None:
-        if body.get("error"):
-            said = _errors.error_text(reply)
-            return Failure(FailureKind.ABORTED, f"chat: the engine reports: {said}", 200)
-        if reply.body is None:
-            return _errors.failure(reply, "chat")
-        return Failure(FailureKind.MALFORMED, "chat: an answer without choices", 200)
+def _fewer_choices(body: Mapping[str, JSON], reply: WireReply) -> dict[str, JSON] | None:
+    """The request for as many choices as the server allows, where it refuses their number."""
+    n, said = as_count(body.get("n")) or 1, _errors.error_text(reply)
+    if n < 2 or reply.status not in (400, 422, 501) or not _errors.names(said, "n"):
+        return None
+    allowed = _errors.cap(said) or 1
+    return {**body, "n": allowed if allowed < n else 1}
+
+
+def _decode(call: Chat, engine: EngineInfo, form: Form, taken: Taken) -> Generation | Failure:
+    found = choices(as_map(taken.reply.body))
+    if not found:
+        return no_choice(taken.reply)
+    read = read_choice(call, form, taken, found[0])
+    if isinstance(read, Failure):
+        return read
+    return _generation(call, engine, read, taken.flags)
+
+
+def choices(body: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], ...]:
+    """The choices of an answer, in the order of their indices where they have any."""
+    found = [c for c in as_list(body.get("choices")) if isinstance(c, dict)]
+    found.sort(key=lambda c: n if (n := as_count(c.get("index"))) is not None else len(found))
+    return tuple(found)
+
+
+def no_choice(reply: WireReply) -> Failure:
+    """The failure that an answer without choices is."""
+    if as_map(reply.body).get("error"):
+        said = _errors.error_text(reply)
+        return Failure(FailureKind.ABORTED, f"chat: the engine reports: {said}", 200)
+    if reply.body is None:
+        return _errors.failure(reply, "chat")
+    return Failure(FailureKind.MALFORMED, "chat: an answer without choices", 200)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of an answer as it was read.
+
+    Attributes
+    ----------
+    k
+        The list length that was asked for in the end.
+    flags
+        What is odd about its rows.
+    """
+
+    body: Mapping[str, JSON]
+    choice: Mapping[str, JSON]
+    finish: str
+    reasoning: str
+    text: str
+    positions: tuple[Position, ...] = ()
+    ids_disagree: bool = False
+    k: int = 0
+    flags: tuple[str, ...] = ()
+
+
+def read_choice(
+    call: Chat | Draw, form: Form, taken: Taken, choice: Mapping[str, JSON]
+) -> Choice | Failure:
+    """One choice; a failure where the engine gave it up or it cannot be read."""
     told = choice.get("finish_reason")
     finish = _FINISHED.get(told) if isinstance(told, str) else None
     if finish is None:
@@ -219,67 +314,48 @@ def _decode(
     message = choice.get("message")
     if not isinstance(message, dict):
         return Failure(FailureKind.MALFORMED, "chat: a choice without a message", 200)
-    parts = _Parts(body, choice, sent, finish, *_reasoning(message))
-    seen = Reply(body, choice, sent, parts.text or parts.reasoning)
-    listed = form.rows(seen) if "logprobs" in sent else None
-    return _generation(call, engine, parts, listed, flags)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    body: Mapping[str, JSON]
-    choice: Mapping[str, JSON]
-    sent: Mapping[str, JSON]
-    finish: str
-    reasoning: str
-    text: str
-
-
-def _generation(
-    call: Chat,
-    engine: EngineInfo,
-    parts: _Parts,
-    listed: Listed | None,
-    flags: Sequence[str],
-) -> Generation:
-    usage = as_map(parts.body.get("usage"))
-    completion = as_count(usage.get("completion_tokens"))
+    body = as_map(taken.reply.body)
+    reasoning, text = _reasoning(message)
+    seen = Reply(body, choice, taken.sent, text or reasoning)
+    listed = form.rows(seen) if "logprobs" in taken.sent else None
+    oddities: list[str] = []
     positions = listed.positions if listed else ()
-    oddities = list(flags)
-    if "logprobs" in parts.sent and not positions:
+    if "logprobs" in taken.sent and not positions:
         oddities.append(NO_LOGPROBS)
-    k = as_count(parts.sent.get("top_logprobs")) or 0
+    k = as_count(taken.sent.get("top_logprobs")) or 0
     positions = _checked(positions, call, k, oddities)
-    if listed is not None and listed.ids_disagree:
+    disagree = listed is not None and listed.ids_disagree
+    if disagree:
         oddities.append(IDS_DISAGREE)
-    complete, ended = _coverage(positions, completion, parts)
+    return Choice(body, choice, finish, reasoning, text, positions, disagree, k, tuple(oddities))
+
+
+def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[str]) -> Generation:
+    usage = as_map(read.body.get("usage"))
+    completion = as_count(usage.get("completion_tokens"))
+    positions, oddities = read.positions, [*flags, *read.flags]
+    complete, ended = _coverage(completion, read)
     if positions and not complete:
         oddities.append(ROWS_LOST)
-    _check_text(call, parts, completion, oddities)
-    prompt_ids = as_ids(parts.body.get("prompt_token_ids"))
+    _check_text(call, read, completion, oddities)
+    prompt_ids = as_ids(read.body.get("prompt_token_ids"))
     if prompt_ids is None:
-        prompt_ids = as_ids(parts.choice.get("prompt_token_ids"))
+        prompt_ids = as_ids(read.choice.get("prompt_token_ids"))
     return Generation(
-        text=parts.text,
-        finish_reason=parts.finish,
+        text=read.text,
+        finish_reason=read.finish,
         rows=pack(positions) if positions else None,
-        rows_complete=complete and not (listed is not None and listed.ids_disagree),
-        reasoning=parts.reasoning,
+        rows_complete=complete and not read.ids_disagree,
+        reasoning=read.reasoning,
         prompt_ids=prompt_ids or None,
         prompt_tokens=as_count(usage.get("prompt_tokens")),
         completion_tokens=completion,
-        top_logprobs=k if positions else 0,
+        top_logprobs=read.k if positions else 0,
         eos_id=engine.eos_id if ended else None,
-        model=as_text(parts.body.get("model")) or "",
-        fingerprint=as_text(parts.body.get("system_fingerprint")) or "",
+        model=as_text(read.body.get("model")) or "",
+        fingerprint=as_text(read.body.get("system_fingerprint")) or "",
         flags=tuple(oddities),
     )
-
-
-def _first(body: Mapping[str, JSON]) -> Mapping[str, JSON] | None:
-    """The choice with index 0, wherever it stands."""
-    choices = [c for c in as_list(body.get("choices")) if isinstance(c, dict)]
-    return next((c for c in choices if c.get("index") == 0), choices[0] if choices else None)
 
 
 def _shown(value: JSON) -> str:
@@ -310,7 +386,7 @@ def _content(value: JSON) -> str:
 
 
 def _checked(
-    positions: tuple[Position, ...], call: Chat, k: int, oddities: list[str]
+    positions: tuple[Position, ...], call: Chat | Draw, k: int, oddities: list[str]
 ) -> tuple[Position, ...]:
     """The positions, made unusable where they measure nothing; what is odd goes to ``oddities``."""
     if _all_zero(positions, k):
@@ -344,30 +420,28 @@ def _beaten(position: Position) -> bool:
     )
 
 
-def _coverage(
-    positions: Sequence[Position], completion: int | None, parts: _Parts
-) -> tuple[bool, bool]:
+def _coverage(completion: int | None, read: Choice) -> tuple[bool, bool]:
     """Whether the rows cover every generated token, and whether an end token goes unlisted.
 
     As many rows as tokens is complete; one row fewer is too where the text stopped by itself,
     for some engines count the end token and do not list it.
     """
-    n = len(positions)
+    n = len(read.positions)
     if n == 0:
         return False, False
     if completion is None:  # nothing to count against: the tokens must spell the whole text
-        return _logprobs.joined(positions) == (parts.reasoning + parts.text).encode(), False
-    ended = n == completion - 1 and parts.finish == "stop"
+        return _logprobs.joined(read.positions) == (read.reasoning + read.text).encode(), False
+    ended = n == completion - 1 and read.finish == "stop"
     return n == completion or ended, ended
 
 
-def _check_text(call: Chat, parts: _Parts, completion: int | None, oddities: list[str]) -> None:
-    if not parts.text and parts.finish == "stop":
-        if parts.reasoning:
+def _check_text(call: Chat, read: Choice, completion: int | None, oddities: list[str]) -> None:
+    if not read.text and read.finish == "stop":
+        if read.reasoning:
             oddities.append(PARSER_FAULT)
         elif completion is not None and completion > 1:
             oddities.append(EMPTY)
-    if parts.reasoning and call.template_kwargs:
+    if read.reasoning and call.template_kwargs:
         kwargs = as_map(template_kwargs(call.template_kwargs))
         if kwargs.get("enable_thinking") is False or kwargs.get("thinking") is False:
             oddities.append(THINKING)

@@ -164,7 +164,7 @@ def objection(reply: WireReply, asked: int, optional: Iterable[str]) -> Objectio
         return NoLogprobs(said)  # llama-cpp-python and older llama.cpp refuse with a 500
     if reply.status not in _REFUSED:
         return None
-    fields = UnknownFields(tuple(n for n in optional if _names(said, n)))
+    fields = UnknownFields(tuple(n for n in optional if names(said, n)))
     if asked and _LOGPROB_WORDS.search(said) and not fields.names:
         if _NO_LOGPROBS.search(said):
             return NoLogprobs(said, "gather_generation_logits" in said)
@@ -186,7 +186,8 @@ def cap(said: str) -> int | None:
     return None
 
 
-def _names(said: str, field: str) -> bool:
+def names(said: str, field: str) -> bool:
+    """True where a message speaks of that field."""
     return re.search(rf"(?<![A-Za-z0-9_]){re.escape(field)}(?![A-Za-z0-9_])", said) is not None
 
 

@@ -19,13 +19,12 @@ from iqaction.calls import (
     Draw,
     EngineInfo,
     Failure,
-    FailureKind,
     Force,
     Generation,
     TokenIds,
     Tokenize,
 )
-from iqaction.engines import _chat, _errors, _llamacpp_force, _models, _tokens
+from iqaction.engines import _chat, _draw, _errors, _llamacpp_force, _models, _tokens
 from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
 from iqaction.engines._chat import Form, Reply, Said
 from iqaction.engines._logprobs import Listed
@@ -57,6 +56,9 @@ _NEUTRAL: Mapping[str, JSON] = {
     "frequency_penalty": 0.0,
     "dry_multiplier": 0.0,
 }
+
+_DEFAULT_CHAIN = ("top_k", "top_p", "min_p", "temperature")
+_SWITCHED_OFF = ("penalties", "dry", "top_n_sigma", "typ_p", "xtc", "adaptive_p")  # by _NEUTRAL
 
 
 def _rows(reply: Reply) -> Listed | None:
@@ -115,6 +117,13 @@ _FORM = Form(
     rows=_rows,
 )
 
+# A draw also undoes what a server's command line may set and a greedy text does not feel.
+_DRAWING = dataclasses.replace(
+    _FORM,
+    neutral={**_NEUTRAL, "min_keep": 0, "adaptive_target": -1.0, "ignore_eos": False},
+    extra={**_FORM.extra, "seed": -1, "post_sampling_probs": False},
+)
+
 
 @dataclass(frozen=True)
 class LlamaCpp:
@@ -148,6 +157,7 @@ class LlamaCpp:
             eos_id=eos_id,
             details=_details(told, listing.body),
             limitations=limits,
+            filters=_filters(defaults),
         )
 
     def speak(self, call: Call, engine: EngineInfo) -> Speaking:
@@ -160,7 +170,17 @@ class LlamaCpp:
             case Force():
                 return (yield from _llamacpp_force.force(call, engine))
             case Draw():
-                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
+                # One sequence a request: of several choices only the first comes with all its
+                # token ids and their number, and which of the others lost a row is not told.
+                return (yield from _draw.draw(call, engine, _DRAWING, at_once=1))
+
+
+def _filters(defaults: Mapping[str, JSON]) -> tuple[str, ...]:
+    """The filters of the server's chain of samplers in its order; its default chain where it does
+    not say. A sampler that no request field switches off stays under its own name."""
+    listed = as_list(as_map(defaults.get("params")).get("samplers"))
+    chain = [name for name in map(as_text, listed) if name]
+    return tuple(n for n in chain if n not in _SWITCHED_OFF) if chain else _DEFAULT_CHAIN
 
 
 def _eos(told: Mapping[str, JSON]) -> _llamacpp_force.Asking[int | None]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iqaction.calls import Call, Capability, Chat, EngineInfo, Failure, FailureKind, Force
-from iqaction.engines import _chat, _models
+from iqaction.calls import Call, Capability, Chat, Draw, EngineInfo, Failure, FailureKind, Force
+from iqaction.engines import _chat, _draw, _models
 from iqaction.engines._base import Detecting, Speaking, WireRequest
 from iqaction.engines._chat import Form
 
@@ -58,6 +58,8 @@ class OpenAI:
         if isinstance(call, Chat):
             said = yield from _chat.chat(call, engine, _FORM)
             return said.answer
+        if isinstance(call, Draw):
+            return (yield from _draw.draw(call, engine, _FORM))
         what = "teacher forcing" if isinstance(call, Force) else "a tokenizer endpoint"
         return Failure(
             FailureKind.UNSUPPORTED,

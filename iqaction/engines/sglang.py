@@ -21,7 +21,7 @@ from iqaction.calls import (
     Force,
     Tokenize,
 )
-from iqaction.engines import _chat, _errors, _forced, _models, _tokens
+from iqaction.engines import _chat, _draw, _errors, _forced, _models, _tokens
 from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
 from iqaction.engines._chat import Form, Reply
 from iqaction.engines._logprobs import Listed
@@ -46,6 +46,12 @@ _NEUTRAL: Mapping[str, JSON] = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
+
+# layers/sampler.py: the temperature first; then a token has to pass top_k and a top_p that sums
+# over the whole vocabulary. With min_p, the flashinfer kernels renormalise between the two, and
+# PyTorch's do not. Lists are taken after the temperature unless the server was started with
+# SGLANG_RETURN_ORIGINAL_LOGPROB; no request says which.
+_FILTERS = ("temperature", "top_k+top_p", "min_p")
 
 
 def _rows(reply: Reply) -> Listed | None:
@@ -114,6 +120,7 @@ class SgLang:
             slots=_slots(told),
             max_model_len=chosen.max_model_len,
             details=_details(told),
+            filters=_FILTERS,
         )
 
     def speak(self, call: Call, engine: EngineInfo) -> Speaking:
@@ -126,7 +133,7 @@ class SgLang:
             case Force():
                 return (yield from _force(call, engine))
             case Draw():
-                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
+                return (yield from _draw.draw(call, engine, _FORM))
 
 
 def _slots(told: Mapping[str, JSON]) -> int | None:

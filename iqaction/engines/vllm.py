@@ -23,7 +23,7 @@ from iqaction.calls import (
     Tokenize,
     digest,
 )
-from iqaction.engines import _chat, _errors, _forced, _models, _tokens
+from iqaction.engines import _chat, _draw, _errors, _forced, _models, _tokens
 from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
 from iqaction.engines._chat import Form, Reply
 from iqaction.engines._logprobs import Listed
@@ -46,6 +46,10 @@ _FORM = Form(
     # Ids of the listed tokens come in no other way; the chosen token keeps its bytes.
     with_logprobs={"return_tokens_as_token_ids": True},
 )
+
+# The sampler's order (v1/sample/sampler.py, 0.9 to 0.33): top_k and top_p come last together, and
+# top_p sums over what top_k left, renormalised.
+_FILTERS = ("temperature", "min_p", "top_k", "top_p")
 
 
 def _rows(reply: Reply) -> Listed | None:
@@ -94,6 +98,7 @@ class Vllm:
             capabilities=frozenset(Capability),
             max_model_len=chosen.max_model_len,
             details={"root": chosen.root} if chosen.root else {},
+            filters=_FILTERS,
         )
 
     def speak(self, call: Call, engine: EngineInfo) -> Speaking:
@@ -107,7 +112,8 @@ class Vllm:
             case Force():
                 return (yield from _force(call, engine))
             case Draw():
-                return Failure(FailureKind.UNSUPPORTED, "draws are not built yet")
+                form = dataclasses.replace(_FORM, rows=_rows)
+                return (yield from _draw.draw(call, engine, form))
 
 
 def tokenize_body(call: Tokenize, engine: EngineInfo) -> Mapping[str, JSON]:
