@@ -249,7 +249,7 @@ def _fewer_choices(body: Mapping[str, JSON], reply: WireReply) -> dict[str, JSON
     if n < 2 or reply.status not in (400, 422, 501) or not _errors.names(said, "n"):
         return None
     allowed = _errors.cap(said) or 1
-    return {**body, "n": allowed if allowed < n else 1}
+    return {**body, "n": allowed} if 1 < allowed < n else _errors.without(body, ("n",))
 
 
 def _decode(call: Chat, engine: EngineInfo, form: Form, taken: Taken) -> Generation | Failure:

@@ -90,11 +90,16 @@ class _Kept:
         if not good:
             failed = [r for r in read if isinstance(r, Failure)]
             return failed[0] if failed else _chat.no_choice(asked.reply)
-        if not any(r.positions for r in good):
+        spoken = [r for r in good if r.text or r.reasoning]
+        if spoken and not any(r.positions for r in good):
             return Failure(FailureKind.UNSUPPORTED, f"draw: {_chat.NO_LOGPROBS}", 200)
         self.choices += good
         self.came += len(read)
-        said = [*asked.flags, *(flag for r in good for flag in r.flags)]
+        # Nothing but an end token is no loss, where the engine lists no row for that.
+        said = [
+            *asked.flags,
+            *(flag for r in good if r.positions or r in spoken for flag in r.flags),
+        ]
         if len(good) < len(read):
             said.append(GIVEN_UP)
         self.flags |= dict.fromkeys(said)

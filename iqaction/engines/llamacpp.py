@@ -58,7 +58,7 @@ _NEUTRAL: Mapping[str, JSON] = {
 }
 
 _DEFAULT_CHAIN = ("top_k", "top_p", "min_p", "temperature")
-_SWITCHED_OFF = ("penalties", "dry", "top_n_sigma", "typ_p", "xtc", "adaptive_p")  # by _NEUTRAL
+_SWITCHED_OFF = ("penalties", "dry", "top_n_sigma", "typ_p", "xtc", "adaptive_p")  # by _DRAWING
 
 
 def _rows(reply: Reply) -> Listed | None:
@@ -178,8 +178,8 @@ class LlamaCpp:
 def _filters(defaults: Mapping[str, JSON]) -> tuple[str, ...]:
     """The filters of the server's chain of samplers in its order; its default chain where it does
     not say. A sampler that no request field switches off stays under its own name."""
-    listed = as_list(as_map(defaults.get("params")).get("samplers"))
-    chain = [name for name in map(as_text, listed) if name]
+    told = as_map(defaults.get("params")) or defaults  # older releases have no `params`
+    chain = [name for name in map(as_text, as_list(told.get("samplers"))) if name]
     return tuple(n for n in chain if n not in _SWITCHED_OFF) if chain else _DEFAULT_CHAIN
 
 
