@@ -1,0 +1,350 @@
+"""Items that are right or wrong, baseline and candidate side by side, in the plan's order. Pure.
+
+What `gsm8k` and `niah` share: how an observation becomes right, wrong or lacking, which items a
+verdict may cover, and which look decides. Knows no question, no grader's rules and no wording.
+
+What a look covers is a gap-free run of the plan's order from its first item. It ends early for
+two reasons only: a time budget, which leaves its mark and makes a look of its own; and a run that
+broke off, which leaves none and gets no look that was not planned.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from iqaction.calls import (
+    TRANSPORT,
+    Arm,
+    Call,
+    Failure,
+    FailureKind,
+    Generation,
+    Observation,
+    Tag,
+    digest,
+)
+from iqaction.observed import Observed
+from iqaction.report import Coverage, UnitFault
+from iqaction.stages._lost import NEVER
+from iqaction.stats.looks import Look, equal_looks, looks_until
+from iqaction.stats.paired import Decision, Finding, Pair, decide_in_order
+
+LOOKS = 6
+AGAIN = 1  # attempt number of what failed and was asked once more
+_MOST_FAULTS = 50
+_SHOWN = 60  # characters of a model's text in a cell
+
+
+class Kind(str, enum.Enum):
+    """What came of one item on one side."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    CUT_OFF = "cut off before an answer"
+    EMPTY = "empty"
+    UNREADABLE = "no answer in the text"
+    FAULT = "parser fault"  # only reasoning came back: not a wrong answer
+    FAILED = "failed"  # the engine, twice
+    LOST = "lost on the way"
+    MISSING = "missing"
+    UNSENT = "not sent"  # the time budget was spent
+
+
+_ANSWERS = frozenset({Kind.RIGHT, Kind.WRONG, Kind.CUT_OFF, Kind.EMPTY, Kind.UNREADABLE})
+_BROKEN = frozenset({Kind.FAULT, Kind.FAILED})
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a grader makes of a text. ``shown`` is the answer in it, None where there is none."""
+
+    right: bool
+    shown: str | None
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One side of one item.
+
+    Attributes
+    ----------
+    shown, rule, end
+        The answer that was read, the rule that found it, and the text's last line.
+    why
+        Why there is no answer.
+    ended
+        True where the text ended by itself, and not at the token limit or in a loop.
+    prompt_ids, prompt_tokens
+        How the question reached the model, where the engine tells.
+    """
+
+    kind: Kind
+    shown: str = ""
+    rule: str = ""
+    end: str = ""
+    why: str = ""
+    ended: bool = True
+    prompt_ids: tuple[int, ...] | None = None
+    prompt_tokens: int | None = None
+    flags: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> bool | None:
+        """None where there is no answer that could be right or wrong."""
+        return self.kind is Kind.RIGHT if self.kind in _ANSWERS else None
+
+    @property
+    def completed(self) -> bool | None:
+        """Whether a whole text came; None where only the way or the evidence failed."""
+        if self.kind in _BROKEN:
+            return False
+        return self.ended if self.kind in _ANSWERS else None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item on both sides."""
+
+    unit: str
+    baseline: Graded
+    candidate: Graded
+
+    @property
+    def is_missing(self) -> bool:
+        """True where evidence lacks: no answer, no failure and no mark."""
+        return Kind.MISSING in (self.baseline.kind, self.candidate.kind)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What a stage asks, and how an answer is read.
+
+    Attributes
+    ----------
+    units
+        In the plan's order.
+    call
+        The call for a unit under a tag: only an observation of exactly that call counts, so that
+        answers to another wording, limit or data file are missing and never compared.
+    read
+        Given the unit, the text after any reasoning, and whether it was cut off.
+    """
+
+    units: tuple[str, ...]
+    call: Callable[[str, Tag], Call]
+    read: Callable[[str, str, bool], Read]
+    leg: str
+
+    def tag(self, unit: str, arm: Arm, launch: int = 0) -> Tag:
+        return Tag(arm, self.leg, unit, launch)
+
+
+def permuted(units: Iterable[str], seed: int) -> tuple[str, ...]:
+    """The units in an order that looks random and that only the seed and their names decide: the
+    first n of it are the same whatever else is in the file, today and in ten years."""
+    return tuple(sorted(units, key=lambda u: hashlib.sha256(f"{seed}:{u}".encode()).digest()))
+
+
+def graded(
+    questions: Questions, kept: Mapping[Tag, Observation], unit: str, arm: Arm, launch: int = 0
+) -> Graded:
+    """What one side made of one item: its first answer, else that to the second request."""
+    tag = questions.tag(unit, arm, launch)
+    failures: list[Failure] = []
+    foreign = False
+    for one in (tag, replace(tag, attempt=AGAIN)):
+        observation = kept.get(one)
+        if observation is None:
+            continue
+        if observation.call_sha256 != digest(questions.call(unit, one)):
+            foreign = True
+        elif isinstance(observation.answer, Generation):
+            return _answer(questions, unit, observation.answer)
+        elif isinstance(observation.answer, Failure):
+            unsent = observation.answer.kind is FailureKind.BUDGET
+            if unsent and one is tag:
+                return Graded(Kind.UNSENT, why=observation.answer.message)
+            # A second request that was not sent says nothing.
+            failures += () if unsent else (observation.answer,)
+    if not failures:
+        return Graded(Kind.MISSING, why="an answer to another question" if foreign else NEVER)
+    twice = len(failures) > 1 and not any(f.kind in TRANSPORT for f in failures)
+    return Graded(Kind.FAILED if twice else Kind.LOST, why=failures[-1].message)
+
+
+def _answer(questions: Questions, unit: str, answer: Generation) -> Graded:
+    cut = answer.finish_reason == "length"
+    text = answer.text.strip()
+    seen = Graded(
+        Kind.EMPTY,
+        end=last_line(text),
+        ended=answer.finish_reason not in ("length", "repetition"),
+        prompt_ids=answer.prompt_ids,
+        prompt_tokens=answer.prompt_tokens,
+        flags=answer.flags,
+    )
+    if not text:
+        if cut:
+            return replace(seen, kind=Kind.CUT_OFF)
+        if answer.reasoning.strip():
+            why = "only reasoning came back, and no answer: a reasoning parser fault"
+            return replace(seen, kind=Kind.FAULT, why=why)
+        return seen
+    read = questions.read(unit, text, cut)
+    if read.shown is None:
+        return replace(seen, kind=Kind.CUT_OFF if cut else Kind.UNREADABLE)
+    kind = Kind.RIGHT if read.right else Kind.WRONG
+    return replace(seen, kind=kind, shown=read.shown[:_SHOWN], rule=read.rule)
+
+
+def last_line(text: str) -> str:
+    """The end of the last line that says something, short enough for a cell."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip()[-_SHOWN:] if lines else ""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The items that a verdict may be about.
+
+    Attributes
+    ----------
+    items
+        From the plan's first one on.
+    planned
+        How many the plan has.
+    cut
+        The time budget ended it there, on either side.
+    """
+
+    items: tuple[Item, ...]
+    planned: int
+    cut: bool = False
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """The looks planned, and one where the time budget ended."""
+        planned = equal_looks(self.planned, LOOKS)
+        return looks_until(planned, len(self.items)) if self.cut else planned
+
+    def first(self, n: int) -> Covered:
+        return replace(self, items=self.items[:n])
+
+
+def covered(
+    questions: Questions, baseline: Observed, stage: str, candidate: Mapping[Tag, Observation]
+) -> Covered:
+    """Both sides, item by item, up to the first that a time budget kept from being sent.
+
+    What was never answered at the end, without such a mark, is left away: no look covers it, and
+    none is made where it begins. In the middle it stays, and nothing that covers it PASSes.
+    """
+    theirs = baseline.seen.get(stage, {})
+    return cover(
+        Item(
+            unit,
+            graded(questions, theirs, unit, Arm.BASELINE),
+            graded(questions, candidate, unit, Arm.CANDIDATE),
+        )
+        for unit in questions.units
+    )
+
+
+def cover(items: Iterable[Item]) -> Covered:
+    """See :func:`covered`; ``items`` are all of the plan, in its order."""
+    every = tuple(items)
+    for at, item in enumerate(every):
+        if Kind.UNSENT in (item.baseline.kind, item.candidate.kind):
+            return Covered(every[:at], len(every), cut=True)
+    n = len(every)
+    while n and every[n - 1].is_missing:
+        n -= 1
+    return Covered(every[:n], len(every))
+
+
+def decide(found: Covered, margin: float, side: Callable[[Graded], bool | None]) -> Decision | None:
+    """The look that decides, else the last that was reached; ``side`` is ``right`` or
+    ``completed``. Evidence that lacks under a look takes its pass away."""
+    pairs = [Pair(side(item.baseline), side(item.candidate)) for item in found.items]
+    decision = decide_in_order(pairs, found.looks, margin)
+    if decision is None or decision.finding is not Finding.WITHIN:
+        return decision
+    if any(item.is_missing for item in found.items[: decision.look.n]):
+        return replace(decision, finding=Finding.UNDECIDED)
+    return decision
+
+
+def right(side: Graded) -> bool | None:
+    """For :func:`decide`: was the answer right?"""
+    return side.right
+
+
+def completed(side: Graded) -> bool | None:
+    """For :func:`decide`: did a whole text come?"""
+    return side.completed
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many items changed between right and wrong, of those that both sides answered."""
+
+    flipped: int
+    n: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.flipped / self.n if self.n else None
+
+
+def flips(items: Iterable[Item]) -> Flips:
+    """Of a candidate against its baseline."""
+    pairs = [(i.baseline.right, i.candidate.right) for i in items]
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return Flips(sum(a is not b for a, b in both), len(both))
+
+
+def floor(questions: Questions, baseline: Observed, stage: str) -> Flips:
+    """Of the baseline's first relaunch against the baseline: what changes where nothing did."""
+    kept = baseline.seen.get(stage, {})
+    return flips(
+        Item(
+            unit,
+            graded(questions, kept, unit, Arm.BASELINE),
+            graded(questions, kept, unit, Arm.REPEAT, 1),
+        )
+        for unit in questions.units
+        if questions.tag(unit, Arm.REPEAT, 1) in kept
+    )
+
+
+_ENDS = frozenset({Finding.WITHIN, Finding.BEYOND, Finding.GAINED})
+
+
+def is_decided(decision: Decision | None) -> bool:
+    """True where nothing that comes later can change what was found."""
+    return decision is not None and decision.finding in _ENDS
+
+
+def coverage(found: Covered, n: int, *, decided: bool) -> Coverage:
+    """Of the first ``n`` items where they decided, else of the whole plan."""
+    lacking = [i for i in found.items[:n] if i.candidate.right is None or i.baseline.right is None]
+    missing = tuple(i.unit for i in lacking if i.is_missing)
+    failed = tuple(i.unit for i in lacking if not i.is_missing)
+    return Coverage(n if decided else found.planned, n - len(lacking), failed, missing)
+
+
+def faults(items: Sequence[Item], bucket: str) -> tuple[UnitFault, ...]:
+    """Each item that one side did not answer, named; at most 50."""
+    named = []
+    for item in items:
+        side = next((s for s in (item.candidate, item.baseline) if s.right is None), None)
+        if side is None:
+            continue
+        kind = {Kind.MISSING: "missing", Kind.FAULT: "unusable"}.get(side.kind, "failed")
+        whose = "" if side is item.candidate else "baseline: "
+        named.append(UnitFault(item.unit, bucket, kind, f"{whose}{side.why}"))
+    return tuple(named[:_MOST_FAULTS])
