@@ -41,8 +41,10 @@ def test_numbers(text: str, expected: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["0.5", "[]", "[2]", "[-0.1]", "['0.5']", "[true]", "[.nan]", "[.inf]", "[[0.5]]", "[null]"]
-    + [f"[{', '.join(str(i / 100) for i in range(33))}]"],
+    [
+        *("0.5", "[]", "[2]", "[-0.1]", "['0.5']", "[true]", "[.nan]", "[.inf]", "[[0.5]]"),
+        *("[null]", f"[{', '.join(str(i / 100) for i in range(33))}]"),
+    ],
 )
 def test_numbers__wrong(text: str) -> None:
     """Anything but a list of numbers within the range names its place and what was expected."""
