@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from iqaction.boot import processes
 from iqaction.boot._base import MARK, Spec, World
@@ -45,9 +46,15 @@ class Command:
         return self._spec.endpoint
 
     def remark(self) -> str:
-        if self._process.poll() is None or processes.family(self._mark, self.leader):
+        family = processes.family(self._mark, self.leader)
+        if not family:
+            if self._process.poll() is None:
+                return ""
+            return "the boot command ended with 0, and no process that it started is left"
+        ports = processes.ports(p.pid for p in family)
+        if not ports or urlsplit(self._spec.endpoint).port in ports:
             return ""
-        return "the boot command ended with 0, and no process that it started is left"
+        return f"what it started listens on port {', '.join(map(str, sorted(ports)))}"
 
     def facts(self) -> Mapping[str, str]:
         # Its text may hold a key, which no mask knows, and this is published.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,22 +175,30 @@ def name_of(pid: int) -> str:
 
 def listeners(port: int) -> set[int]:
     """Ids of processes that listen on a TCP port, as far as we may see into them."""
-    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    sockets = {socket for socket, listening in _listening().items() if listening == port}
+    return {pid for pid in (every() if sockets else ()) if _sockets(pid) & sockets}
+
+
+def ports(pids: Iterable[int]) -> set[int]:
+    """The TCP ports on which these processes listen, as far as we may see into them."""
+    listening = _listening()
+    held = {socket for pid in pids for socket in _sockets(pid)}
+    return {port for socket, port in listening.items() if socket in held}
+
+
+def _sockets(pid: int) -> set[str]:
+    """What a process's descriptors say of its sockets."""
     found = set()
-    for pid in every() if sockets else ():
-        try:
-            descriptors = list((_PROC / str(pid) / "fd").iterdir())
-        except OSError:
-            continue
-        for descriptor in descriptors:
+    with contextlib.suppress(OSError):
+        for descriptor in list((_PROC / str(pid) / "fd").iterdir()):
             with contextlib.suppress(OSError):
-                if os.readlink(descriptor) in sockets:
-                    found.add(pid)
+                found.add(os.readlink(descriptor))
     return found
 
 
-def _listening(port: int) -> set[str]:
-    inodes = set()
+def _listening() -> dict[str, int]:
+    """The port of each listening TCP socket, by the socket's name in /proc."""
+    found = {}
     for name in ("tcp", "tcp6"):
         try:
             lines = (_PROC / "net" / name).read_text(encoding="ascii").split("\n")[1:]
@@ -199,6 +208,5 @@ def _listening(port: int) -> set[str]:
             fields = line.split()
             if len(fields) <= 9 or fields[3] != _LISTENING:
                 continue
-            if int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(fields[9])
-    return inodes
+            found[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    return found

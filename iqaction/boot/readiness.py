@@ -141,7 +141,7 @@ def probe(endpoint: str, model: str, dialect: str, api_key: str) -> str:
     try:
         engine, _ = http.converse(wire, discover(model, dialect or AUTO))
     except EngineError as exc:
-        return exc.happened
+        return f"{exc.happened} (expected: {exc.expected})" if exc.expected else exc.happened
     finally:
         wire.close()
     wire = http.Wire(endpoint, api_key=api_key, read_timeout=_GENERATION_S, sleep=_at_once)

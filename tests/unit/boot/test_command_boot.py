@@ -115,6 +115,15 @@ def test_boot__never_ready(host):
     assert host.held() == []
 
 
+def test_boot__on_another_port(host):
+    """Where the server listens on another port than the endpoint names, that is said."""
+    port = free_port()
+    spec = host.spec(serving(port), free_port(), ready_timeout_s=2)
+
+    with pytest.raises(BootError, match=rf"what it started listens on port {port}\)"):
+        host.boot(spec)
+
+
 def test_boot__hangs(host):
     """A server that takes a request and never answers does not hold the boot past its deadline."""
     port = free_port()
