@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from iqaction import plan as plans
 from iqaction import prompts as prompt_files
-from iqaction.calls import Arm, EngineInfo, Generation, Observation, Scored, Tag
+from iqaction.calls import Arm, Drawn, EngineInfo, Generation, Observation, Scored, Tag
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import canon, circumstances_json, envelope, journal, manifest, schema
@@ -344,7 +344,7 @@ class _Reading:
     def _observation(self, body: Mapping[str, JSON]) -> None:
         stage, observation = envelope.observation_from_checked(body)
         answer = observation.answer
-        if isinstance(answer, (Generation, Scored)) and answer.rows is not None:
+        if isinstance(answer, (Generation, Scored, Drawn)) and answer.rows is not None:
             self.decoded += _bytes(answer.rows)
             if self.decoded > MAX_DECODED:
                 raise EvidenceError(f"more than {MAX_DECODED} bytes of numbers in all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -29,6 +29,7 @@ from iqaction.calls import (
 from iqaction.errors import EngineError
 from iqaction.plan import Plan
 from iqaction.progress import Quiet
+from iqaction.stages._base import Round
 
 WORLD = World(units=12, length=4)
 GONE = Failure(FailureKind.CONNECT, "connection refused")
@@ -529,3 +530,82 @@ def test_traffic__fails_under_load() -> None:
         return observation if len(seen) == 1 else replace(observation, answer=REFUSED)
 
     assert runner.traffic(connection(tired), None, clock(1.0, 0.001)) == (1, "timing probe")
+
+
+# --- a time budget --------------------------------------------------------------------------
+
+
+class Timed:
+    """A stage of one round with a budget, and a server that takes a second an answer."""
+
+    def __init__(self, units: int = 10, budget_s: float = 5.0) -> None:
+        self.calls = tuple(Chat(Tag(Arm.CANDIDATE, "timed", f"u-{i}"), (), 4) for i in range(units))
+        self.budget_s, self.now, self.asked = budget_s, 0.0, 0
+        self.got: Sequence[Observation] = ()
+
+    def ask(self, call: Call) -> Observation:
+        self.now += 1.0
+        self.asked += 1
+        return Observation(call.tag, digest(call), Generation("x", "stop"), 1, 1.0)
+
+    def run(self, kept: runner.Kept) -> runner.Kept:
+        wanted = Round(self.calls, 1, "timed", self.budget_s)
+        connection = runner.Connection(ENGINE, self.ask)
+        job = runner.Job(
+            texts(),
+            {},
+            kept,
+            {Arm.CANDIDATE: connection},
+            lambda stage, observation: None,
+            lambda: 1,
+            lambda look: False,
+            clock=lambda: self.now,
+        )
+        kept.setdefault("timed", {})
+        self.got = runner._round(job, "timed", wanted, Quiet())
+        return kept
+
+
+def test_round__ends_within_its_budget() -> None:
+    """Nothing is sent that would end past the budget; the first call not sent is marked, and no
+    call after it has an answer."""
+    timed = Timed()
+
+    kept = timed.run({})["timed"]
+
+    assert timed.asked == 5
+    assert [o.tag.unit for o in timed.got] == [f"u-{i}" for i in range(6)]
+    (mark,) = [o for o in kept.values() if isinstance(o.answer, Failure)]
+    assert (mark.tag.unit, mark.attempts) == ("u-5", 0)
+    assert mark.answer.kind is FailureKind.BUDGET
+    assert mark.call_sha256 == digest(timed.calls[5])
+
+
+def test_round__a_spent_budget_stays_spent() -> None:
+    """A run that is continued after its budget was spent asks nothing more."""
+    kept = Timed().run({})
+    again = Timed()
+
+    again.run(kept)
+
+    assert again.asked == 0
+    assert len(again.got) == 6
+
+
+def test_round__what_an_earlier_run_took_counts() -> None:
+    """A run that was killed and continued has what is left of its budget, not all of it anew."""
+    kept = Timed(units=3, budget_s=0).run({})
+    again = Timed()
+
+    again.run(kept)
+
+    assert again.asked == 2
+
+
+def test_round__without_a_budget() -> None:
+    """0 is no budget."""
+    timed = Timed(budget_s=0)
+
+    timed.run({})
+
+    assert timed.asked == 10

@@ -14,6 +14,7 @@ from iqaction.calls import (
     Answer,
     Arm,
     Capability,
+    Drawn,
     EngineInfo,
     Failure,
     FailureKind,
@@ -60,6 +61,18 @@ ANSWERS = st.one_of(
         flags=TEXTS,
     ),
     st.builds(Scored, ROWS, TEXT, TEXTS),
+    ROWS.flatmap(
+        lambda found: st.builds(
+            Drawn,
+            rows=st.just(found),
+            lengths=st.just((len(found), 0)),
+            finish_reasons=st.tuples(TEXT, TEXT),
+            completion_tokens=COUNT,
+            top_logprobs=st.integers(0, 100),
+            eos_id=COUNT,
+            flags=TEXTS,
+        )
+    ),
     st.builds(TokenIds, IDS),
     st.builds(Failure, st.sampled_from(FailureKind), TEXT, st.none() | st.integers(-1, 599)),
 )
@@ -87,6 +100,7 @@ ENGINES = st.builds(
     base_url=st.sampled_from(["", "http://h:1/v1", "https://[::1]:8000", "http://h/@x"]),
     details=st.dictionaries(TEXT, TEXT, max_size=3),
     limitations=TEXTS,
+    filters=TEXTS,
 )
 
 
@@ -220,3 +234,33 @@ def test_from_json__another_kind_is_refused(reader):
 
     with pytest.raises(EvidenceError):
         reader(bodies[reader])
+
+
+DRAWN = Drawn(rows(4), (3, 1), ("stop", "length"), 4, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lengths": [3, 2]},  # more than there are rows
+        {"lengths": [3]},
+        {"lengths": [3, 1, 0]},
+        {"lengths": [4, 1.0]},
+        {"finish_reasons": ["stop"]},
+    ],
+)
+def test_observation_from_json__sequences_that_do_not_add_up(wrong):
+    """Draws whose lengths are not those of their rows are no evidence."""
+    body = stored(observation_to_json("sampling", observation("p-0", DRAWN), AT))
+    body["answer"] |= wrong
+
+    with pytest.raises(EvidenceError, match=r"not as long as its rows|lengths"):
+        observation_from_json(body)
+
+
+def test_engine_from_json__before_filters():
+    """Evidence of versions that did not know the order of sampling filters is still read."""
+    body = stored(engine_to_json(Arm.CANDIDATE, 0, ENGINE, AT))
+    del body["info"]["filters"]
+
+    assert engine_from_json(body)[2].filters == ()
