@@ -285,6 +285,26 @@ def test_send__environment_proxies_are_ignored(
     assert wire(serve(ok()).url).send(GET).status == 200
 
 
+@pytest.mark.parametrize(
+    ("base", "line"),
+    [
+        ("", "GET /v1/models HTTP/1.1"),
+        ("/v1?key=a%2Fb/c", "GET /v1/models?key=a%2Fb/c HTTP/1.1"),
+        ("/a/b%20c/v1", "GET /a/b%20c/v1/models HTTP/1.1"),
+    ],
+)
+def test_send__the_path_on_the_wire(
+    serve: Callable[..., Server], wire: Callable[..., Wire], base: str, line: str
+) -> None:
+    """It is what requests itself would send."""
+    server = serve(ok())
+    address = Address(server.url + base, "").url("/v1/models")
+    requests.get(address, timeout=5)
+    wire(server.url + base).send(GET)
+
+    assert [r.partition("\r\n")[0] for r in server.requests] == [line, line]
+
+
 def test_send__uses_the_adapters_of_a_given_session(serve: Callable[..., Server]) -> None:
     """Tests and callers may bring their own transport."""
     server = serve(ok())
