@@ -168,6 +168,18 @@ def with_reference(request: Request, url: str, model: str = "") -> Request:
     return dataclasses.replace(request, stages=changed)
 
 
+BUILT_IN = ("", "default", "demo")  # names of prompts and data that are no files
+
+
+def files(request: Request, registry: Registry = stages) -> tuple[tuple[str, str], ...]:
+    """The files that a plan names, each with the key that names it ("gsm8k.data"): what is asked
+    is in them, so whoever may change them may change the question. Relative to the plan's folder.
+    """
+    own = [(f"{s.stage}.data", registry.load(s.stage).data(s)) for s in request.stages]
+    named = [("trajectory.prompts", request.prompts), *own]
+    return tuple((key, name) for key, name in named if name not in BUILT_IN)
+
+
 def with_data(request: Request, sha256: Mapping[str, str]) -> Request:
     """The request with the sha256 of the stages' own data files, by stage: so the plan's hash
     says which questions were asked."""

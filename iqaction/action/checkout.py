@@ -60,10 +60,10 @@ def find(settings: Settings, event: Event, workspace: Path) -> Checkout:
     if root == workspace:
         return Checkout(root, settings, is_ours)
     asked = stages(settings) if settings.stages else Request(())
-    if asked.prompts not in protected.BUILT_IN:
+    if inputs.files(asked):
         raise ConfigError(
-            f"the input `stages` names prompts, and the repository is in {_shown(root, workspace)}",
-            expected="use `plan`: a file of the repository, with the prompts beside it",
+            f"the input `stages` names files, and the repository is in {_shown(root, workspace)}",
+            expected="use `plan`: a file of the repository, with these beside it",
         )
     prefix = root.relative_to(workspace).as_posix()
     inner = {key: posixpath.relpath(path, prefix) for key, path in named.items()}
@@ -83,11 +83,11 @@ def stages(settings: Settings) -> Request:
 
 def _named(settings: Settings, workspace: Path) -> Iterator[tuple[str, str]]:
     """Each input that names a path of the workspace, and the path from there."""
-    baseline, prompts = settings.baseline, ""
+    baseline, questions = settings.baseline, []
     if settings.stages:
         asked = stages(settings)
         baseline = baseline or asked.baseline
-        prompts = "" if asked.prompts in protected.BUILT_IN else asked.prompts
+        questions = [("stages", name) for _, name in inputs.files(asked)]
     if baseline in _NO_PATHS or "://" in baseline:
         baseline = ""
     compose = settings.compose_file
@@ -95,7 +95,7 @@ def _named(settings: Settings, workspace: Path) -> Iterator[tuple[str, str]]:
         place = _head.place(compose, workspace, "compose_file") if compose else None
         if place is not None:
             yield "compose_file", place
-    for key, path in (("plan", settings.plan), ("baseline", baseline), ("stages", prompts)):
+    for key, path in (("plan", settings.plan), ("baseline", baseline), *questions):
         place = _head.place(path, workspace, key) if path else None
         if place is not None:
             yield key, place

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction import sources
+from iqaction import inputs, sources
 from iqaction.action import _head, base_tree, checkout, git_base, globs, protected
 from iqaction.action.checkout import Checkout
 from iqaction.action.collecting import Base
@@ -116,8 +116,7 @@ def _own(at: Checkout, event: Event) -> list[str]:
         path = at.root / settings.plan if settings.plan else None
         asked, folder = sources.plan_file(path), posixpath.dirname(settings.plan)
     named.append(asked.baseline)
-    if asked.prompts not in protected.BUILT_IN:
-        named.append(posixpath.join(folder, asked.prompts))
+    named += [posixpath.join(folder, name) for _, name in inputs.files(asked)]
     places = [_in_repository(x, at.root) for x in named if x and "://" not in x]
     return [*places, *_composed(at)]
 

@@ -23,7 +23,6 @@ from iqaction.report import Acceptance, Difference
 
 ACCEPT = ".inferquality/accept.yml"
 INLINE = "the-stages-input.yml"  # what the input's text is called as a file
-BUILT_IN = ("", "default", "demo")  # prompts
 _PLAN_BYTES = 4 * 1024 * 1024
 _PROMPT_BYTES = 64 * 1024 * 1024
 _ACCEPT_BYTES = 1024 * 1024
@@ -134,7 +133,7 @@ def _plan(work: Collecting, request: Wanted) -> tuple[Path | None, Request]:
     if request.inline_stages.strip():
         text = as_plan(request.inline_stages)
         asked = inputs.read_request(text, "the input `stages`")
-        _prompts(work, asked.prompts, "")
+        _questions(work, asked, "")
         return work.written(INLINE, text.encode()), asked
     if not request.plan:
         return None, Request(())
@@ -144,11 +143,11 @@ def _plan(work: Collecting, request: Wanted) -> tuple[Path | None, Request]:
         asked = inputs.read_request(
             _text(_outside(outside, _PLAN_BYTES), str(outside)), outside.name
         )
-        _prompts_outside(work, asked.prompts, outside)
+        _questions_outside(work, asked, outside)
         return outside, asked
     data = work.file("plan", path, _PLAN_BYTES)
     asked = inputs.read_request(_text(data, path), path)
-    _prompts(work, asked.prompts, posixpath.dirname(path))
+    _questions(work, asked, posixpath.dirname(path))
     return work.written(path, data), asked
 
 
@@ -157,34 +156,34 @@ def as_plan(text: str) -> str:
     return "stages:\n" + text if isinstance(parse(text, "the input `stages`"), Listing) else text
 
 
-def _prompts(work: Collecting, name: str, folder: str) -> None:
-    """Copies the prompt file to where a plan in ``folder`` looks for it."""
-    if name in BUILT_IN:
-        return
-    key = "trajectory.prompts"
-    if posixpath.isabs(name):
-        if _head.place(name, work.workspace, key) is not None:
+def _questions(work: Collecting, asked: Request, folder: str) -> None:
+    """Copies prompts and the stages' own data to where a plan in ``folder`` looks for them."""
+    for key, name in inputs.files(asked):
+        if posixpath.isabs(name):
+            if _head.place(name, work.workspace, key) is not None:
+                raise ConfigError(
+                    f"{key}: {name[:120]!r} is an absolute path into the workspace",
+                    expected="a path relative to the plan",
+                )
+            continue
+        parts = PurePosixPath(name).parts
+        if ".." in parts[len([p for p in parts if p == ".."]) :]:
             raise ConfigError(
-                f"{key}: {name[:120]!r} is an absolute path into the workspace",
-                expected="a path relative to the plan",
+                f"{key}: {name[:120]!r} goes down and up again", expected="a plain path"
             )
-        return
-    parts = PurePosixPath(name).parts
-    if ".." in parts[len([p for p in parts if p == ".."]) :]:
-        raise ConfigError(f"{key}: {name[:120]!r} goes down and up again", expected="a plain path")
-    path = _head.place(posixpath.join(folder, name), work.workspace, key)
-    assert path is not None  # it is relative
-    work.written(path, work.file("prompts", path, _PROMPT_BYTES))
+        path = _head.place(posixpath.join(folder, name), work.workspace, key)
+        assert path is not None  # it is relative
+        work.written(path, work.file("prompts", path, _PROMPT_BYTES))
 
 
-def _prompts_outside(work: Collecting, name: str, plan: Path) -> None:
-    """A plan outside the workspace may not take its prompts from within, unprotected."""
-    key = "trajectory.prompts"
-    if name not in BUILT_IN and _head.place(str(plan.parent / name), work.workspace, key):
-        raise ConfigError(
-            f"{key}: the plan {plan} is outside the workspace and its prompts are inside",
-            expected="both in the repository, or both outside",
-        )
+def _questions_outside(work: Collecting, asked: Request, plan: Path) -> None:
+    """A plan outside the workspace may not take its questions from within, unprotected."""
+    for key, name in inputs.files(asked):
+        if _head.place(str(plan.parent / name), work.workspace, key):
+            raise ConfigError(
+                f"{key}: the plan {plan} is outside the workspace and its questions are inside",
+                expected="both in the repository, or both outside",
+            )
 
 
 def _outside(path: Path, limit: int) -> bytes:

@@ -129,6 +129,18 @@ def test_collect__changed(case: Case) -> None:
     assert "-2\n+3" in found.differences[1].detail
 
 
+def test_collect__data_of_a_stage(case: Case) -> None:
+    """The questions of a stage of its own are protected as prompts are."""
+    plan = "stages:\n  - gsm8k: {data: own.jsonl}\n"
+    case.base |= {"ci/plan.yml": plan, "ci/own.jsonl": "1\n"}
+    case.put({"ci/plan.yml": plan, "ci/own.jsonl": "2\n"})
+
+    found = case.collect("ci/plan.yml")
+
+    assert (case.into / "ci/own.jsonl").read_text() == "1\n"
+    assert told(found) == [("prompts", "ci/own.jsonl")]
+
+
 def test_collect__prompts_of_the_base_plan(case: Case) -> None:
     """Which prompts are asked is the merge-base's plan to say, whatever the head's names."""
     case.base |= {"plan.yml": PLAN.format("old.jsonl"), "old.jsonl": "1"}
@@ -305,7 +317,7 @@ def test_collect__plan_outside_prompts_inside(case: Case) -> None:
     """A plan outside does not take its prompts from the pull request."""
     (case.root / "plan.yml").write_text(PLAN.format('"work space/dev.jsonl"'))
 
-    assert "its prompts are inside" in case.refused(str(case.root / "plan.yml"))
+    assert "its questions are inside" in case.refused(str(case.root / "plan.yml"))
 
 
 def test_collect__prompts_down_and_up(case: Case) -> None:
