@@ -348,3 +348,12 @@ def faults(items: Sequence[Item], bucket: str) -> tuple[UnitFault, ...]:
         whose = "" if side is item.candidate else "baseline: "
         named.append(UnitFault(item.unit, bucket, kind, f"{whose}{side.why}"))
     return tuple(named[:_MOST_FAULTS])
+
+
+def settles(found: Covered, margin: float) -> bool:
+    """True where both checks are decided, or one of them against the candidate: asking on would
+    not change the verdict."""
+    both = decide(found, margin, right), decide(found, margin, completed)
+    if any(d is not None and d.finding is Finding.BEYOND for d in both):
+        return True
+    return all(is_decided(d) for d in both)

@@ -1,0 +1,288 @@
+"""Judging `gsm8k`: answers graded, paired with the baseline's, decided at a look. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from iqaction.calls import Arm, Call, Chat, Generation, Tag, digest
+from iqaction.errors import ConfigError
+from iqaction.graders import numbers
+from iqaction.observed import Observed
+from iqaction.plan import StageSpec
+from iqaction.report import Check, Coverage, StageResult, Table
+from iqaction.stages import _gsm8k_data, _gsm8k_prompt, _paired_report
+from iqaction.stages._base import Context
+from iqaction.stages._checks import unproven, verdict_of
+from iqaction.stages._gsm8k_data import Problem
+from iqaction.stages._paired_items import (
+    Covered,
+    Graded,
+    Item,
+    Kind,
+    Questions,
+    Read,
+    completed,
+    cover,
+    coverage,
+    covered,
+    decide,
+    faults,
+    floor,
+    graded,
+    is_decided,
+    permuted,
+    right,
+)
+from iqaction.stages._paired_report import Words, share_of
+from iqaction.stats.paired import Decision, Finding, too_few_solved
+from iqaction.verdict import Verdict
+
+WORDS = Words("gsm8k", "GSM8K", "problems")
+_NAME = "the gsm8k data"
+_FIRST = 8  # of the baseline's answers that are looked at before anything is asked
+
+
+@dataclass(frozen=True)
+class _Problems:
+    """By unit, in the plan's order; empty with a reason where the data cannot be read."""
+
+    by_unit: Mapping[str, Problem]
+    fault: str = ""
+
+
+def _problems(context: Context) -> _Problems:
+    spec = context.spec
+    return _ordered(context.data, spec.data_sha256, spec.seed, _limit(context))
+
+
+@lru_cache(maxsize=4)
+def _ordered(data: bytes, sha256: str, seed: int, limit: int) -> _Problems:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        return _Problems({}, "the data file is not the one that the plan names")
+    try:
+        every = {p.unit: p for p in _gsm8k_data.parse(data, _NAME)}
+    except ConfigError as exc:
+        return _Problems({}, f"the data cannot be read: {exc.happened}")
+    return _Problems({unit: every[unit] for unit in permuted(every, seed)[:limit]})
+
+
+def _limit(context: Context) -> int:
+    """The plan's, and no more than the baseline was asked: both were fixed before any answer."""
+    asked = _captured_spec(context)
+    limit = context.spec.integer("limit")
+    theirs = asked.params.get("limit") if asked is not None else None
+    return min(limit, theirs) if isinstance(theirs, int) else limit
+
+
+def _captured_spec(context: Context) -> StageSpec | None:
+    return context.baseline.plan.stage(WORDS.stage) if context.baseline else None
+
+
+def questions(context: Context) -> Questions:
+    """What is asked, in the plan's order; nothing where the data cannot be read."""
+    spec, problems = context.spec, _problems(context).by_unit
+
+    def call(unit: str, tag: Tag) -> Call:
+        return Chat(
+            tag,
+            _gsm8k_prompt.messages(spec.text("wording"), problems[unit].question),
+            spec.integer("max_tokens"),
+            temperature=0.0,
+            seed=spec.seed,
+            template_kwargs=spec.text("chat_template_kwargs"),
+        )
+
+    def read(unit: str, text: str, cut: bool) -> Read:
+        found = numbers.read(text, cut=cut)
+        if found is None:
+            return Read(False, None)
+        said = numbers.shown(found.value)
+        return Read(found.value == problems[unit].gold, said, found.rule)
+
+    return Questions(tuple(problems), call, read, WORDS.stage)
+
+
+def refusal(context: Context) -> str:
+    """Why nothing can be compared, known before anything is asked; "" where it can."""
+    fault = _problems(context).fault
+    if fault or context.baseline is None:
+        return fault
+    asked, kept = questions(context), context.baseline.seen.get(WORDS.stage, {})
+    tags = (tag for u in asked.units if (tag := asked.tag(u, Arm.BASELINE)) in kept)
+    for tag in islice(tags, _FIRST):
+        if kept[tag].call_sha256 != digest(asked.call(tag.unit, tag)):
+            return (
+                "the baseline answered other questions: another seed, wording, token limit or "
+                "template than this plan's"
+            )
+    return ""
+
+
+def judge(context: Context) -> StageResult:
+    """The stage's result; see STAGE's module for the rules."""
+    if context.baseline is None:
+        return _capture(context)
+    why = refusal(context)
+    if why:
+        return _nothing(context, why)
+    asked, margin = questions(context), context.spec.number("margin")
+    found = covered(asked, context.baseline, WORDS.stage, context.observed(WORDS.stage))
+    decisions = decide(found, margin, right), decide(found, margin, completed)
+    n = max((d.look.n for d in decisions if d), default=len(found.items))
+    items, noise = found.items[:n], floor(asked, context.baseline, WORDS.stage)
+    checks: tuple[Check, ...] = (
+        _paired_report.accuracy(found, decisions[0], margin, WORDS),
+        _paired_report.completion(found, decisions[1], margin, WORDS),
+        _paired_report.same_prompts(items, WORDS),
+    )
+    load, lighter = _load(context)
+    if lighter:
+        checks = tuple(unproven(c, load) if c.verdict is Verdict.PASS else c for c in checks)
+    seen = any(item.candidate.right is not None for item in found.items)
+    return StageResult(
+        WORDS.stage,
+        verdict_of(checks) if seen else Verdict.NOT_RUN,
+        (*checks, *((_paired_report.mcnemar(decisions[0], WORDS),) if decisions[0] else ())),
+        coverage(found, n, decided=any(is_decided(d) for d in decisions)),
+        required=context.spec.required,
+        faults=faults(items, WORDS.stage),
+        caveats=(
+            *_paired_report.caveats(found, n, noise, WORDS),
+            *((load,) if load else ()),
+            *_smaller(context),
+        ),
+        meaning=_meaning(decisions),
+        next_steps=_next_steps(decisions, items),
+        tables=_tables(context, asked, found, items),
+        look=context.look,
+    )
+
+
+def _nothing(context: Context, why: str) -> StageResult:
+    check = Check("gsm8k.accuracy", "GSM8K: right answers", Verdict.UNPROVEN, why)
+    asked = any(isinstance(o.answer, Generation) for o in context.observed(WORDS.stage).values())
+    return StageResult(
+        WORDS.stage,
+        Verdict.UNPROVEN if asked else Verdict.NOT_RUN,
+        (check,),
+        Coverage(_limit(context), 0),
+        required=context.spec.required,
+        look=context.look,
+    )
+
+
+def _load(context: Context) -> tuple[str, bool]:
+    """How the plan's load differs from the baseline's, in words; and whether it is less, so that
+    faults under load would not be seen."""
+    theirs, ours = _captured_spec(context), context.spec.params.get("concurrency")
+    before = theirs.params.get("concurrency") if theirs else None
+    if not isinstance(before, int) or not isinstance(ours, int) or before == ours:
+        return "", False
+    return f"gsm8k was asked {ours} at a time, the baseline {before} at a time", ours < before
+
+
+def _smaller(context: Context) -> tuple[str, ...]:
+    limit, planned = _limit(context), context.spec.integer("limit")
+    if limit == planned:
+        return ()
+    return (f"the baseline was captured with a limit of {limit:,} problems: no more are compared",)
+
+
+def _meaning(decisions: tuple[Decision | None, Decision | None]) -> tuple[str, ...]:
+    first, second = decisions
+    said = []
+    if first is not None and first.finding is Finding.BEYOND:
+        said.append("The candidate solves fewer problems than the baseline, by more than chance.")
+    if second is not None and second.finding is Finding.BEYOND:
+        said.append(
+            "More of the candidate's texts fail or run into the token limit: it loops, thinks "
+            "longer, or its answers do not come through."
+        )
+    return tuple(said)
+
+
+def _next_steps(
+    decisions: tuple[Decision | None, Decision | None], items: tuple[Item, ...]
+) -> tuple[str, ...]:
+    found = {d.finding for d in decisions if d is not None}
+    steps = []
+    if any(item.candidate.kind is Kind.FAULT for item in items):
+        steps.append("give the engine the reasoning parser that belongs to the model")
+    if Finding.BEYOND in found:
+        steps.append("undo the quantization, kernel or version change alone and run gsm8k again")
+    if Finding.GAINED in found:
+        steps.append("see that model, chat template and token limit are the baseline's")
+    return tuple(steps)
+
+
+def _tables(
+    context: Context, asked: Questions, found: Covered, items: tuple[Item, ...]
+) -> tuple[Table, ...]:
+    assert context.baseline is not None  # `judge` looked
+    golds = _problems(context).by_unit
+    flipped = _paired_report.flip_table(items, lambda unit: numbers.shown(golds[unit].gold))
+    margin = context.spec.number("margin")
+    noise = floor(asked, context.baseline, WORDS.stage)
+    reach = _paired_report.reach_table(found.planned, margin, noise)
+    return tuple(t for t in (flipped, _paired_report.kinds_table(items), reach) if t is not None)
+
+
+def _capture(context: Context) -> StageResult:
+    """How many the reference itself has right, and whether a comparison could ever PASS."""
+    fault = _problems(context).fault
+    asked, kept = questions(context), context.observed(WORDS.stage)
+    sides = {u: graded(asked, kept, u, Arm.BASELINE) for u in asked.units}
+    # The baseline beside itself: so a capture is covered and counted as a comparison will be.
+    found = cover(Item(u, s, s) for u, s in sides.items())
+    n = len(found.items)
+    solved = sum(s.right is True for s in (i.baseline for i in found.items))
+    reason = fault or (
+        f"{share_of(solved, n)} of {n:,} problems right; there is no baseline to compare them with"
+    )
+    margin = context.spec.number("margin")
+    caveats = [*_failed(tuple(i.baseline for i in found.items))]
+    if n and too_few_solved(solved, n, margin):
+        caveats.append(
+            f"gsm8k: only {solved} of {n:,} problems are solved: too few to lose, no comparison "
+            "will PASS"
+        )
+    if found.cut:
+        caveats.append(
+            f"gsm8k: the first {n:,} of {found.planned:,} problems were asked: the time budget "
+            "ended there"
+        )
+    seen = Observed(context.plan, context.prompts, context.seen, context.engines)
+    noise = floor(asked, seen, WORDS.stage)
+    if noise.rate is not None:
+        caveats.append(
+            f"gsm8k: {noise.flipped} of {noise.n} answers flip between two launches of this "
+            "reference"
+        )
+    reach = _paired_report.reach_table(found.planned, margin, noise)
+    kinds = _paired_report.kinds_table(found.items) if n else None
+    any_answer = any(s.right is not None for s in sides.values())
+    return StageResult(
+        WORDS.stage,
+        Verdict.UNPROVEN if any_answer else Verdict.NOT_RUN,
+        (Check("gsm8k.capture", "GSM8K: the reference's answers", Verdict.UNPROVEN, reason),),
+        coverage(found, n, decided=False),
+        required=context.spec.required,
+        faults=faults(found.items, WORDS.stage),
+        caveats=tuple(caveats),
+        tables=tuple(t for t in (kinds, reach) if t is not None),
+        look=context.look,
+    )
+
+
+def _failed(sides: tuple[Graded, ...]) -> list[str]:
+    lacking = sum(s.right is None for s in sides)
+    if not lacking:
+        return []
+    return [
+        f"gsm8k: {lacking} of {len(sides):,} problems have no answer of the reference: each counts "
+        "as lost in every comparison"
+    ]
