@@ -14,9 +14,10 @@ from iqaction.errors import ConfigError
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Where what was fetched is kept: a folder that exists and can be written.
 
-    ``IQACTION_CACHE``, else ``inferquality`` under ``XDG_CACHE_HOME`` or ``~/.cache``, else,
-    where there is no home that can be written, a folder of this user's in the system's temporary
-    folder.
+    ``IQACTION_CACHE``, else ``inferquality`` under ``XDG_CACHE_HOME`` or ``~/.cache``; in a
+    workflow under ``RUNNER_TOOL_CACHE`` instead, since a runner's home is somebody's and stays as
+    it is. Else, where none of those can be written, a folder of this user's in the system's
+    temporary folder.
 
     Raises
     ------
@@ -32,7 +33,10 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
                 expected="IQACTION_CACHE to name a folder for about 600 MB",
             )
         return folder
-    bases = [Path(environ.get("XDG_CACHE_HOME", "")), Path(environ.get("HOME", ""), ".cache")]
+    if environ.get("GITHUB_ACTIONS") == "true":
+        bases = [Path(environ.get("RUNNER_TOOL_CACHE", ""))]
+    else:
+        bases = [Path(environ.get("XDG_CACHE_HOME", "")), Path(environ.get("HOME", ""), ".cache")]
     for base in bases:
         # The XDG specification has relative paths ignored.
         if base.is_absolute() and _is_usable(base / "inferquality"):
