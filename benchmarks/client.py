@@ -44,6 +44,7 @@ from requests.adapters import HTTPAdapter
 from iqaction.engines._base import WireRequest
 from iqaction.http import Wire
 
+ROOT = Path(__file__).resolve().parent.parent
 CPU_GOAL, WALL_GOAL = 0.55, 1.05
 WHOLE_GOAL, MEMORY_GOAL, FIRST_GOAL = 1 / 8, 1 / 6, 0.37  # the last in CPU seconds
 PATH = "/v1/chat/completions"
@@ -267,7 +268,7 @@ class Cost:
 def cost(command: list[str], server: Server, folder: Path) -> Cost:
     """What a command costs that asks the server; its exit status may say anything but a crash."""
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none"}
-    env = {**os.environ, **offline, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    env = {**os.environ, **offline, "PYTHONPATH": str(ROOT)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
         came = server.told.poll(300)
@@ -291,6 +292,8 @@ def whole(python: str, count: int, threads: int) -> dict[str, Cost]:
         or subprocess.run(has, check=False, stderr=subprocess.DEVNULL).returncode
     ):
         return {}
+    # As an installer leaves a package; a checkout may never have been compiled.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", ROOT / "iqaction"], check=True)
     found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
