@@ -1,0 +1,227 @@
+"""One sampler's draws, read and weighed: what both arms of `sampling` have in common. Pure.
+
+A *set* is all draws that the plan asks for, once. Nothing is concluded here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from iqaction.calls import Arm, Drawn, EngineInfo, Failure, FailureKind
+from iqaction.plan import Plan, StageSpec
+from iqaction.rows import PAD
+from iqaction.stages._lost import NEVER
+from iqaction.stages._paths import Kept
+from iqaction.stages._sampling_ask import (
+    OTHER,
+    RAW,
+    all_shares,
+    asked_prompts,
+    drawn,
+    first_list,
+)
+from iqaction.stages._sampling_rows import Positions, positions, width
+from iqaction.stats.filters import Sampler
+from iqaction.stats.sampling import Drawn as Weighed
+from iqaction.stats.sampling import Sums, holm, pooled, sums, weighed
+
+LEVEL = 0.01  # of a set, over its three tests; and only twice
+_SAME = 0.1  # nats: batch noise; a list at another temperature is off by nats
+_LIKELY = 8.0  # nats below the first: further down, noise is larger than that
+_LEFT_OUT = "the engine refuses the field "  # as every dialect words it
+_HARMLESS = (  # fields that do not change what is drawn
+    *("seed", "n", "cache_prompt", "cache_salt", "return_tokens", "return_token_ids", "verbose"),
+    *("return_tokens_as_token_ids", "return_meta_info", "return_prompt_token_ids"),
+)
+_ROWS_LOST = "the log-probability rows are not one per generated token"  # seen by counting, too
+
+
+@dataclass(frozen=True)
+class Set:
+    """One set of draws.
+
+    Attributes
+    ----------
+    answers
+        With their prompts, in the plan's order.
+    failed, missing
+        By prompt, why draws of it are not there.
+    short
+        Prompts of which the engine gave fewer sequences than asked.
+    """
+
+    answers: tuple[tuple[str, Drawn], ...]
+    failed: Mapping[str, str]
+    missing: Mapping[str, str]
+    short: tuple[str, ...]
+    positions: Positions
+    weighed: Weighed
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.answers) and not (self.failed or self.missing or self.short)
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.answers)
+
+    @property
+    def tokens(self) -> int:
+        return len(self.positions.place) + sum(self.positions.dropped.values())
+
+    @cached_property
+    def sums(self) -> Sums:
+        return sums(self.weighed)
+
+    @cached_property
+    def flagged(self) -> tuple[str, ...]:
+        return holm(self.sums.p, LEVEL)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All that is known of one arm's sampler."""
+
+    sampler: Sampler
+    first: Set
+    fresh: Set
+    lists: str  # why the lists are not raw, or not known to be; "" where they are
+    unmodelled: tuple[str, ...]
+
+    @cached_property
+    def both(self) -> Sums:
+        return sums(pooled(self.first.weighed, self.fresh.weighed))
+
+    @property
+    def unsound(self) -> str:
+        """Why nothing can be concluded from these draws, good or bad; "" where it can."""
+        return "; ".join(x for x in (self.lists, *self.unmodelled) if x)
+
+
+def read(kept: Kept, arm: Arm, spec: StageSpec, plan: Plan, engine: EngineInfo | None) -> Reading:
+    """What the evidence of one arm holds; an unknown engine's filters are not known."""
+    order = engine.filters if engine is not None else ()
+    sampler = Sampler(
+        spec.number("temperature"),
+        spec.integer("top_k"),
+        spec.number("top_p"),
+        spec.number("min_p"),
+        order,
+        *_vocabulary(engine),
+    )
+    found = [_answers(kept, arm, spec, plan, fresh=fresh) for fresh in (False, True)]
+    k = width(answer for answers, _ in found for _, answer in answers)
+    first, fresh = (_set(answers, lacks, spec, plan, k, sampler) for answers, lacks in found)
+    answers = [answer for s in (first, fresh) for _, answer in s.answers]
+    return Reading(
+        sampler,
+        first,
+        fresh,
+        _why_not_raw(kept, arm, asked_prompts(spec, plan)),
+        _unmodelled(sampler, answers, first.positions.end_unknown or fresh.positions.end_unknown),
+    )
+
+
+def _vocabulary(engine: EngineInfo | None) -> tuple[int, ...]:
+    told = engine.details.get("n_vocab", "") if engine is not None else ""
+    return (int(told),) if told.isascii() and told.isdigit() and 0 < len(told) < 9 else ()
+
+
+_Answers = tuple[tuple[str, Drawn], ...]
+
+
+def _answers(
+    kept: Kept, arm: Arm, spec: StageSpec, plan: Plan, *, fresh: bool
+) -> tuple[_Answers, Mapping[str, Failure | None]]:
+    answers: list[tuple[str, Drawn]] = []
+    lacks: dict[str, Failure | None] = {}
+    for share in all_shares(spec, plan):
+        answer = drawn(kept, arm, share, fresh=fresh)
+        if isinstance(answer, Drawn):
+            answers.append((share.unit, answer))
+        elif not isinstance(lacks.get(share.unit), Failure):
+            lacks[share.unit] = answer
+    return tuple(answers), lacks
+
+
+def _set(
+    answers: _Answers,
+    lacks: Mapping[str, Failure | None],
+    spec: StageSpec,
+    plan: Plan,
+    k: int,
+    sampler: Sampler,
+) -> Set:
+    wanted: Counter[str] = Counter()
+    for share in all_shares(spec, plan):
+        wanted[share.unit] += share.n
+    came: Counter[str] = Counter()
+    for unit, answer in answers:
+        came[unit] += len(answer.lengths)
+    told = {u: f for u, f in lacks.items() if isinstance(f, Failure)}
+    failed = {u: f.message for u, f in told.items() if f.kind is not FailureKind.BUDGET}
+    there = positions(answers, k)
+    return Set(
+        answers,
+        failed,
+        {u: NEVER for u in lacks if u not in failed},
+        tuple(u for u, n in wanted.items() if u not in lacks and came[u] < n),
+        there,
+        weighed(there.logprobs, there.place, there.unlisted, sampler),
+    )
+
+
+def _why_not_raw(kept: Kept, arm: Arm, units: Sequence[str]) -> str:
+    """The list of one position must be the same at two temperatures: else it is what the sampler
+    made of the log-probabilities, and would agree with any sampler."""
+    if not units:
+        return "there is no prompt"
+    here, there = (first_list(kept, arm, units[0], leg) for leg in (RAW, OTHER))
+    for answer in (here, there):
+        if not isinstance(answer, Drawn) or not len(answer.rows) or not answer.rows.k:
+            return "it is not known whether the lists are raw: one asked for has no answer"
+    assert isinstance(here, Drawn) and isinstance(there, Drawn)
+    one, other = _listed(here), _listed(there)
+    likely = {t for x in (one, other) for t, lp in x.items() if lp > max(x.values()) - _LIKELY}
+    shared = likely & set(one) & set(other)
+    if not one or not other or here.rows.match is not there.rows.match:
+        return "it is not known whether the lists are raw: they cannot be compared"
+    # The last few of a list may change places with unlisted ones.
+    lacking = len(likely) - len(shared)
+    worst = max((abs(one[t] - other[t]) for t in shared), default=np.inf)
+    if worst <= _SAME and lacking <= max(1, len(likely) // 4):
+        return ""
+    return (
+        "the lists are not raw: the same position has other values at another temperature "
+        "(the engine reports log-probabilities as its sampler has altered them)"
+    )
+
+
+def _listed(answer: Drawn) -> dict[int, float]:
+    rows = answer.rows
+    pairs = zip(rows.top[0].tolist(), rows.top_logprob[0].tolist(), strict=True)
+    return {key: lp for key, lp in pairs if key != PAD and np.isfinite(lp)}
+
+
+def _unmodelled(sampler: Sampler, answers: Sequence[Drawn], end_unknown: bool) -> tuple[str, ...]:
+    found = []
+    if sampler.left_out:
+        found.append(f"the engine has no step for {', '.join(sampler.left_out)}")
+    if sampler.unknown:
+        found.append(f"not modelled: {', '.join(sampler.unknown)}")
+    if end_unknown:
+        found.append("the end of a text has no row, and its token is not known")
+    flags = Counter(flag for answer in answers for flag in answer.flags)
+    found += [flag for flag, _ in flags.most_common() if not _is_harmless(flag)][:5]
+    return tuple(found)
+
+
+def _is_harmless(flag: str) -> bool:
+    if not flag.startswith(_LEFT_OUT):
+        return flag == _ROWS_LOST
+    return flag.removeprefix(_LEFT_OUT).split(",")[0] in _HARMLESS
