@@ -12,13 +12,13 @@ new salt beside it.
 from __future__ import annotations
 
 import hashlib
+import string
 from collections.abc import Iterator
 from itertools import count
-from typing import NamedTuple
 
 _A_PARAGRAPH = 8  # sentences
 
-# No word holds a digit, and no template two numbers: nothing here reads as a long number.
+# No word holds a digit, and no template two numbers: nothing here reads as a code.
 _WORDS: dict[str, tuple[str, ...]] = {
     "who": (
         *("The baker", "A retired pilot", "My neighbour", "The librarian", "An old fisherman"),
@@ -31,7 +31,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
         *("A shepherd", "The stationmaster", "A glassblower", "The judge", "A cartographer"),
     ),
     "did": (
-        *("repaired", "painted", "described", "borrowed", "examined", "forgot", "sold", "found"),
+        *("repaired", "painted", "described", "borrowed", "examined", "dusted", "sold", "found"),
         *("photographed", "admired", "carried", "measured", "cleaned", "sketched", "ordered"),
         *("praised", "inherited", "polished", "misplaced", "collected", "displayed", "restored"),
         *("traded", "ignored", "wrapped", "delivered", "returned", "catalogued", "inspected"),
@@ -77,17 +77,17 @@ _WORDS: dict[str, tuple[str, ...]] = {
     ),
     "adj": (
         *("quiet", "crooked", "generous", "dusty", "cheerful", "distant", "fragile", "bitter"),
-        *("golden", "hollow", "gentle", "muddy", "narrow", "orderly", "pale", "remote"),
-        *("sturdy", "talkative", "uneven", "vivid", "weary", "brittle", "curious", "drowsy"),
-        *("famous", "graceful", "humble", "icy", "lonely", "modest", "noisy", "peculiar"),
+        *("golden", "hollow", "gentle", "muddy", "narrow", "tranquil", "pale", "remote"),
+        *("sturdy", "talkative", "wobbly", "vivid", "weary", "brittle", "curious", "drowsy"),
+        *("famous", "graceful", "humble", "frosty", "lonely", "modest", "noisy", "peculiar"),
         *("restless", "shallow", "tidy", "useful", "wooden", "faded", "solemn", "sudden"),
     ),
     "noun": (
-        *("orchard", "river", "lantern", "meadow", "tunnel", "window", "harvest", "journey"),
+        *("pasture", "river", "lantern", "meadow", "tunnel", "window", "harvest", "journey"),
         *("letter", "machine", "shadow", "kitchen", "festival", "garden", "melody", "village"),
-        *("library", "season", "bargain", "rumour", "workshop", "island", "picture", "promise"),
+        *("library", "season", "bargain", "rumour", "workshop", "harbour", "picture", "promise"),
         *("recipe", "sculpture", "theatre", "valley", "chimney", "ladder", "painting", "quarrel"),
-        *("procession", "carriage", "mirror", "notebook", "staircase", "umbrella", "whistle"),
+        *("procession", "carriage", "mirror", "notebook", "staircase", "raincoat", "whistle"),
         *("cathedral", "newspaper", "saddle", "thunderstorm", "vineyard", "wardrobe"),
     ),
     "stuff": (
@@ -135,9 +135,25 @@ _TEMPLATES = (
     "The recipe asks for {stuff}, {stuff2} and {few} spoons of patience.",
     "{who} would have {did} {thing} if the {noun} had been less {adj}.",
     "From the {adj} {noun} one can walk to the {noun2} in {number} minutes.",
-    "They argued {when} whether {fact}, until {who2} {did} {thing}.",
+    "They argued {when} whether {fact}, until {someone} {did} {thing}.",
     "A photograph shows {thing} {place}, with a {adj} {noun} behind it.",
 )
+
+
+_WORDS["someone"] = tuple(w[0].lower() + w[1:] for w in _WORDS["who"])
+_WORDS["number"] = tuple(str(n) for n in range(12, 984))
+
+
+def _slots(template: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What stands before each gap of a template, and the words that may fill it."""
+    parts = string.Formatter().parse(template)
+    return tuple(
+        (before, _WORDS[(kind or "").rstrip("2")] if kind else ("",))
+        for before, kind, _, _ in parts
+    )
+
+
+_SLOTS = tuple(_slots(t) for t in _TEMPLATES)
 
 
 def sentences(salt: str) -> Iterator[str]:
@@ -147,34 +163,14 @@ def sentences(salt: str) -> Iterator[str]:
 
 
 def _sentence(salt: str, i: int) -> str:
-    draw = _Draw(int.from_bytes(hashlib.sha256(f"{salt}/{i}".encode()).digest(), "big"))
-    template, draw = draw.of(_TEMPLATES)
-    chosen = {"number": ""}
-    number, draw = draw.below(972)
-    chosen["number"] = str(12 + number)
-    for kind, words in _WORDS.items():
-        chosen[kind], draw = draw.of(words)
-        if kind in _TWICE:
-            chosen[f"{kind}2"], draw = draw.of(words)
-    chosen["who2"] = chosen["who2"][0].lower() + chosen["who2"][1:]
-    return template.format(**chosen)
-
-
-_TWICE = frozenset({"who", "did", "adj", "noun", "stuff"})
-
-
-class _Draw(NamedTuple):
-    """Choices out of one large number, one after another."""
-
-    left: int
-
-    def below(self, n: int) -> tuple[int, _Draw]:
-        rest, found = divmod(self.left, n)
-        return found, _Draw(rest)
-
-    def of(self, words: tuple[str, ...]) -> tuple[str, _Draw]:
-        found, rest = self.below(len(words))
-        return words[found], rest
+    """Each choice is the remainder of what the choices before it left of one large number."""
+    left = int.from_bytes(hashlib.sha256(f"{salt}/{i}".encode()).digest(), "big")
+    left, template = divmod(left, len(_SLOTS))
+    found = []
+    for before, words in _SLOTS[template]:
+        left, word = divmod(left, len(words))
+        found += [before, words[word]]
+    return "".join(found)
 
 
 def filler(salt: str, characters: float) -> tuple[str, ...]:

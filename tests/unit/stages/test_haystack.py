@@ -41,12 +41,12 @@ def many() -> list[str]:
 @pytest.mark.parametrize(
     ("salt", "characters", "length", "sha256"),
     [
-        ("a", 600, 524, "882cb1916195e07abe67b1ee64203eb50a91675525612722227a0a0acf096eeb"),
+        ("a", 600, 526, "0cc44ab0f98f80b3d242d836a7cf88ad9d900e8acf8aa9887705ce4ca5e24b13"),
         (
-            *("niah/0/8192-0.5-3", 30_000, 29_938),
-            "fa3e3d5311db5833174f9bf471b337ae23d5055e2f2a900701f7839e67d7d7d0",
+            *("niah/0/8192-0.5-3", 30_000, 29_907),
+            "118b9fc228341fd7245f540dab72d606c95b34d9f6d3283998662c7f6ad3525a",
         ),
-        ("naïve", 2000, 1963, "2db7e07735c746ec3c9cb9c9a5c5802c0ec2d26e9795504478e91cac5b3f3d74"),
+        ("naïve", 2000, 1954, "2d5651de34e1b6c7d4a3da21dd1c36929343c62fdd19ff624025795e0d2b12d5"),
     ],
 )
 def test_filler__for_ever(salt: str, characters: int, length: int, sha256: str) -> None:
@@ -57,10 +57,10 @@ def test_filler__for_ever(salt: str, characters: int, length: int, sha256: str) 
 
 
 def test_filler__no_common_beginning(many: list[str]) -> None:
-    """No two begin alike for as much as half a block of a prefix cache (16 tokens)."""
+    """No two begin alike for as much as a block of a prefix cache, which is 16 tokens."""
     longest = max(common(a, b) for a, b in itertools.combinations(many, 2))
 
-    assert longest < 36
+    assert longest < 56
 
 
 def test_filler__little_in_common(many: list[str]) -> None:
