@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 MARK = "####"
 BOXED = "boxed"
 ANSWER_IS = "answer is"
 LAST = "last number"
 
-_MOST_CHARACTERS = 200_000  # an answer is a thousand tokens; more is somebody's joke
+_MOST_CHARACTERS = 200_000  # of the end of a text: an answer is a thousand tokens
+_MOST_PLACES = 1_000  # marks, boxes and phrases that are looked at
+_NEAR = 400  # characters after one of these, within which its number stands
 _MOST_DIGITS = 30
 _MOST_EXPONENT = 18
 
@@ -44,7 +48,8 @@ _NUMBER = re.compile(
 )
 _PLAIN = re.compile(r"[^0-9]")
 _RUN_ON = re.compile(
-    r"\n\s*(?:#+\s*)?(?:Question|Problem|Q|Human|User)\s*(?:\d+\s*)?:|<\|(?:im_start|im_end|end|eot)"
+    r"\n[#* \t]{0,9}(?:Question|Problem|Q|Human|User) ?(?:\d{1,4} ?)?:"
+    r"|<\|(?:im_start|im_end|end|eot)"
 )
 _PHRASE = re.compile(
     r"\banswer(?:\s+(?:to|for)\s[^.\n:]{1,80}?)?\s*"
@@ -57,6 +62,8 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"\s*[.):]\s+[^\W\d_]")  # "1. Find the eggs": a step, not an answer
+_SENTENCE_END = re.compile(r"(?<=[a-z0-9)%])[.!?](?:\s|$)")
+_BOX = re.compile(r"\\f?box(?:ed)?\s*\{")
 _BEFORE = " \t$£€¥₹([{\"'<:~\u2248"  # may stand between a mark and its number
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it|sf)|mbox|bm|bold)\s*\{([^{}]*)\}")
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
@@ -85,7 +92,7 @@ def read(text: str, *, cut: bool = False) -> Reading | None:
 
     ``cut`` says that the text ended at a limit, and not by itself.
     """
-    whole = _unfolded(text[:_MOST_CHARACTERS])
+    whole = _unfolded(text[-_MOST_CHARACTERS:])
     marked = _marked(whole, cut)
     if marked is not None:
         return Reading(marked, MARK)
@@ -182,9 +189,9 @@ def _stated(segment: str) -> tuple[int, Fraction] | None:
 
 def _marked(text: str, cut: bool) -> Fraction | None:
     """The number of the first ``####`` that states one; a heading with a number does not."""
-    for mark in re.finditer(r"#{4,}", text):
+    for mark in islice(re.finditer(r"#{4,}", text), _MOST_PLACES):
         # The number may stand on the next line.
-        line, _, after = text[mark.end() :].lstrip().partition("\n")
+        line, ended, _ = text[mark.end() : mark.end() + _NEAR].lstrip().partition("\n")
         line = _clean(line).lstrip()
         label = _LABEL.match(line)
         body = line[label.end() :] if label else line
@@ -194,40 +201,40 @@ def _marked(text: str, cut: bool) -> Fraction | None:
         if _HEADING.match(body, first[0].end()):
             continue
         said = _stated(body)
-        if said is not None and not (cut and said[0] == len(body) and not after):
+        if said is not None and not (cut and said[0] == len(body) and not ended):
             return said[1]
     return None
 
 
 def _first_question(text: str) -> str:
-    """Without what a run-on text asks itself next."""
-    for match in _RUN_ON.finditer(text):
-        if re.search(r"[0-9]", text[: match.start()]):
-            return text[: match.start()]
-    return text
+    """Without what a run-on text asks itself next, once it has said a number."""
+    digit = re.search(r"[0-9]", text)
+    following = _RUN_ON.search(text, digit.end()) if digit else None
+    return text[: following.start()] if following else text
+
+
+def _last(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """What follows each place of the pattern, the last one first."""
+    for match in reversed(deque(pattern.finditer(text), _MOST_PLACES)):
+        yield text[match.end() : match.end() + _NEAR]
 
 
 def _boxed(text: str) -> Fraction | None:
-    for match in reversed(list(re.finditer(r"\\f?box(?:ed)?\s*\{", text))):
-        depth, at = 1, match.end()
-        while at < len(text) and depth:
-            depth += {"{": 1, "}": -1}.get(text[at], 0)
+    for after in _last(_BOX, text):
+        depth, at = 1, 0
+        while at < len(after) and depth:
+            depth += {"{": 1, "}": -1}.get(after[at], 0)
             at += 1
-        if depth:
-            continue
-        said = _stated(_clean(text[match.end() : at - 1]))
+        said = None if depth else _stated(_clean(after[: at - 1]))
         if said is not None:
             return said[1]
     return None
 
 
 def _after_phrase(text: str) -> Fraction | None:
-    for match in reversed(list(_PHRASE.finditer(text))):
-        rest = text[match.end() :]
-        line = rest.lstrip(" \t:").split("\n", 1)[0]
-        if not line.strip():
-            line = rest.strip().split("\n", 1)[0]
-        said = _stated(re.split(r"(?<=[a-z)%])[.!?](?:\s|$)|(?<=[0-9])[.!?](?:\s|$)", line)[0])
+    for after in _last(_PHRASE, text):
+        line = after.lstrip(" \t:\n").split("\n", 1)[0]
+        said = _stated(_SENTENCE_END.split(line, maxsplit=1)[0])
         if said is not None:
             return said[1]
     return None

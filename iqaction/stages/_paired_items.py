@@ -194,7 +194,7 @@ def _answer(questions: Questions, unit: str, answer: Generation) -> Graded:
             why = "only reasoning came back, and no answer: a reasoning parser fault"
             return replace(seen, kind=Kind.FAULT, why=why)
         return seen
-    read = questions.read(unit, text, cut)
+    read = questions.read(unit, answer.text, cut)
     if read.shown is None:
         return replace(seen, kind=Kind.CUT_OFF if cut else Kind.UNREADABLE)
     kind = Kind.RIGHT if read.right else Kind.WRONG
