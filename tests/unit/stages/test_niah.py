@@ -26,7 +26,7 @@ from iqaction.calls import Arm, Call, Failure, FailureKind, Tokenize
 from iqaction.observed import Observed
 from iqaction.stages import niah
 from iqaction.stages._base import Context
-from iqaction.stages._niah_items import items
+from iqaction.stages._niah_items import is_overflow, items
 from iqaction.verdict import Verdict
 
 
@@ -457,3 +457,22 @@ def test_needs() -> None:
     """A chat, and no tokenizer; nothing of a live reference."""
     assert {c.value for c in niah.STAGE.needs(spec(), Arm.CANDIDATE)} == {"chat"}
     assert niah.STAGE.needs(spec(), Arm.REFERENCE) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("request (1300 tokens) exceeds the available context size (512 tokens), try more", True),
+        ("The input (8200 tokens) is longer than the model's context length (4096 tokens).", True),
+        ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", True),
+        ("Prompt is too long: 9000 tokens", True),
+        ("Requested tokens (9000) exceed context window of 4096", True),
+        ("temperature must be <= 2", False),
+        ("messages: field required", False),
+        ("", False),
+    ],
+)
+def test_overflow(said: str, expected: bool) -> None:
+    """What engines say to a text that is too long, and to other things that they refuse."""
+    assert is_overflow(Failure(FailureKind.STATUS, f"chat: HTTP 400: {said}", 400)) is expected
+    assert not is_overflow(Failure(FailureKind.STATUS, f"chat: HTTP 500: {said}", 500))
