@@ -112,6 +112,8 @@ def refusal(context: Context) -> str:
     if fault or context.baseline is None:
         return fault
     asked, kept = questions(context), context.baseline.seen.get(WORDS.stage, {})
+    if not any(tag.arm is Arm.BASELINE for tag in kept):
+        return "the baseline's evidence holds no answers of gsm8k"
     tags = (tag for u in asked.units if (tag := asked.tag(u, Arm.BASELINE)) in kept)
     for tag in islice(tags, _FIRST):
         if kept[tag].call_sha256 != digest(asked.call(tag.unit, tag)):
@@ -142,7 +144,7 @@ def judge(context: Context) -> StageResult:
     load, lighter = _load(context)
     if lighter:
         checks = tuple(unproven(c, load) if c.verdict is Verdict.PASS else c for c in checks)
-    seen = any(item.candidate.right is not None for item in found.items)
+    seen = _any_answer(context)
     return StageResult(
         WORDS.stage,
         verdict_of(checks) if seen else Verdict.NOT_RUN,
@@ -164,15 +166,18 @@ def judge(context: Context) -> StageResult:
 
 def _nothing(context: Context, why: str) -> StageResult:
     check = Check("gsm8k.accuracy", "GSM8K: right answers", Verdict.UNPROVEN, why)
-    asked = any(isinstance(o.answer, Generation) for o in context.observed(WORDS.stage).values())
     return StageResult(
         WORDS.stage,
-        Verdict.UNPROVEN if asked else Verdict.NOT_RUN,
+        Verdict.UNPROVEN if _any_answer(context) else Verdict.NOT_RUN,
         (check,),
         Coverage(_limit(context), 0),
         required=context.spec.required,
         look=context.look,
     )
+
+
+def _any_answer(context: Context) -> bool:
+    return any(isinstance(o.answer, Generation) for o in context.observed(WORDS.stage).values())
 
 
 def _load(context: Context) -> tuple[str, bool]:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from statistics import NormalDist
 
 from iqaction.report import Check, Estimate, Table
@@ -25,6 +26,7 @@ _MOST_FLIPS = 50  # rows of the table
 _FLIPS_P = 0.01
 _TYPICAL = (0.01, 0.03, 0.06)  # shares that flip between two launches of one engine
 _SOLVED_MARGINS = 10
+_PLAIN_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,20 @@ def out_of_reach(planned: int, margin: float, words: Words) -> str:
             f"cannot PASS: with a margin of {points(margin)} no baseline solves the "
             f"{_SOLVED_MARGINS} margins that there must be to lose"
         )
-    last = equal_looks(planned, LOOKS)[-1].z
-    bound = tango(0, 0, planned, last)
-    if bound is not None and bound.high <= margin:
+    if _excludes(planned, margin):
         return ""
-    fewest = math.ceil(last * last * (1 - margin) / margin)
+    least = math.ceil(_PLAIN_Z**2 * (1 - margin) / margin)  # at a single look
+    fewest = next(n for n in count(least) if _excludes(n, margin))
     return (
         f"cannot PASS: {planned:,} {words.many}, and it takes at least {fewest:,} to exclude a "
         f"loss of {points(margin)}, even where no answer flips"
     )
+
+
+def _excludes(n: int, margin: float) -> bool:
+    """True where n items that all stay as they were exclude a loss of the margin at last."""
+    bound = tango(0, 0, n, equal_looks(n, LOOKS)[-1].z)
+    return bound is not None and bound.high <= margin
 
 
 def accuracy(found: Covered, decision: Decision | None, margin: float, words: Words) -> Check:
