@@ -159,14 +159,19 @@ def meaning(judged: Sequence[Row]) -> tuple[str, ...]:
 
 def next_steps(judged: Sequence[Row]) -> tuple[str, ...]:
     """What to try, where answers were lost or the reference has none."""
+    lost = [r for r in judged if r.is_lost]
     steps = []
-    if sum(r.is_lost for r in judged) >= _FEW:
-        steps.append(
-            "run once without what this change does to the KV cache, attention or RoPE scaling"
-        )
+    if len(lost) >= _FEW:
+        shortest = min(r.item.length for r in judged)
+        steps.append(_SHORT if any(r.item.length == shortest for r in lost) else _LONG)
     return (*steps, *cut_off([r.both.baseline for r in judged]))
 
 
+_LONG = "run once without what this change does to the KV cache, attention or RoPE scaling"
+_SHORT = (
+    "see what `score` says of the same change: short texts lose codes too, so that its weights or "
+    "kernels are as likely as its long context"
+)
 _CUT = (
     "{} of the baseline's answers are cut off before a code: raise `max_tokens`, or switch "
     "thinking off in `chat_template_kwargs`, and capture again"

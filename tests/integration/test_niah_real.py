@@ -101,7 +101,7 @@ def test_niah__lengths(short: Bench) -> None:
 def test_niah__verdicts(tmp_path: Path, llama: Callable[..., Llama]) -> None:
     """The same weights again PASS, with nothing flipped; what Q4_0 loses is counted and judged."""
     bench = Bench(tmp_path, llama)
-    bench.plan([160, 240], [0.1, 0.5, 0.9], 8)
+    bench.plan([160, 200], [0.1, 0.5, 0.9], 8)
     bench.run("reference", "F16", 512)
     bench.run("reference", "F16", 512, launch=1)
     again = bench.run("again", "F16", 512, "reference").report.stages[0]
@@ -111,7 +111,11 @@ def test_niah__verdicts(tmp_path: Path, llama: Callable[..., Llama]) -> None:
     assert again.verdict is Verdict.PASS
     assert "0 of 48 answers changed" in " ".join(again.caveats)
     assert said(q4_0, "niah.prompts").verdict is Verdict.PASS
-    assert found.verdict is (Verdict.PASS if found.candidate == found.baseline else found.verdict)
+    assert said(again, "niah.found").baseline == 1.0  # else the model is no fair judge of itself
+    assert found.candidate is not None
+    assert found.candidate < 1.0  # 44 of 48 where this was written
+    assert q4_0.verdict in (Verdict.UNPROVEN, Verdict.FAIL)
+    assert q4_0.tables[1].title.startswith("Answers that changed")
     assert found.estimate is not None
     assert found.estimate.n_units == 48
     assert any(c.startswith("what 48 questions decide") for c in q4_0.caveats)

@@ -205,10 +205,22 @@ def test_judge__depth_lost(baseline: Observed) -> None:
     found = result(compared(Server(finds=lambda n, at, unit: at > 0.3), baseline))
 
     assert found.verdict is Verdict.FAIL
+    assert any("short texts lose codes too" in step for step in found.next_steps)
     assert "All lost codes stand at depth 0.1 of their texts." in found.meaning
     assert "Answers are lost at the shortest length too: it is not long context alone." in (
         found.meaning
     )
+
+
+def test_judge__longer_half_lost() -> None:
+    """Needles lost at more than one length, and none at the shortest: long context."""
+    sizes = {"lengths": (200, 300, 400)}
+    found = result(compared(Server(finds=below(220)), captured(**sizes), **sizes))
+
+    assert found.meaning == (
+        "All 48 lost answers are at 300 tokens or more: long context is damaged.",
+    )
+    assert any("KV cache" in step for step in found.next_steps)
 
 
 def test_judge__one_lost(baseline: Observed) -> None:
