@@ -60,7 +60,7 @@ def compared(rows: Sequence[Row]) -> tuple[Table, ...]:
         cells.append(
             (
                 float(length),
-                float(depth),
+                f"{depth:g}",
                 *_right(now, all(any(r.too_long) for r in found)),
                 _right(before, all(r.too_long[0] for r in found))[0],
                 _mean_tokens(now),
@@ -79,7 +79,7 @@ def captured(answers: Sequence[tuple[Item, Graded, str]]) -> tuple[Table, ...]:
     for (length, depth), found in by(answers, lambda a: (a[0].length, a[0].depth)).items():
         sides = [side for _, side, too_long in found if not too_long]
         right, interval = _right(sides, not sides)
-        cells.append((float(length), float(depth), right, interval, _mean_tokens(sides)))
+        cells.append((float(length), f"{depth:g}", right, interval, _mean_tokens(sides)))
     heads = ("length", "depth", "right", "95 % CI", "prompt tokens")
     return (Table("Codes found, by length and depth", heads, tuple(cells)),)
 

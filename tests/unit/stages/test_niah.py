@@ -179,7 +179,7 @@ def test_judge__unchanged(baseline: Observed) -> None:
     )
     table = found.tables[0]
     assert len(table.rows) == 6
-    assert table.rows[0][:5] == (256.0, 0.1, "8 of 8", "68% to 100%", "8 of 8")
+    assert table.rows[0][:5] == (256.0, "0.1", "8 of 8", "68% to 100%", "8 of 8")
     assert table.rows[0][5] == table.rows[0][6]
 
 
