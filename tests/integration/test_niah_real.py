@@ -37,16 +37,13 @@ class Bench:
         text = PLAN.format(lengths=lengths, depths=depths, trials=trials)
         (self.home / "plan.yml").write_text(text)
 
-    def run(self, name: str, quant: str, ctx: int, baseline: str = "", launch: int = 0) -> Outcome:
+    def run(self, name: str, quant: str, ctx: int, baseline: str = "") -> Outcome:
         server = self.llama(quant, ctx=ctx)
-        if launch:
-            server.restart()
         options = RunOptions(
             evidence=self.home / name,
             plan=self.home / "plan.yml",
             endpoint=server.url,
             baseline=str(self.home / baseline) if baseline else "",
-            launch=launch,
         )
         outcome = session.run(options, progress=Quiet())
         server.stop()
@@ -98,24 +95,24 @@ def test_niah__lengths(short: Bench) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)  # three arms of 45 questions on one thread
 def test_niah__verdicts(tmp_path: Path, llama: Callable[..., Llama]) -> None:
     """The same weights again PASS, with nothing flipped; what Q4_0 loses is counted and judged."""
     bench = Bench(tmp_path, llama)
-    bench.plan([160, 200], [0.1, 0.5, 0.9], 8)
+    bench.plan([200], [0.1, 0.5, 0.9], 15)
     bench.run("reference", "F16", 512)
-    bench.run("reference", "F16", 512, launch=1)
     again = bench.run("again", "F16", 512, "reference").report.stages[0]
     q4_0 = bench.run("q4_0", "Q4_0", 512, "reference").report.stages[0]
     found = said(q4_0, "niah.found")
 
     assert again.verdict is Verdict.PASS
-    assert "0 of 48 answers changed" in " ".join(again.caveats)
+    assert "0 of 45 answers changed" in " ".join(again.caveats)
     assert said(q4_0, "niah.prompts").verdict is Verdict.PASS
     assert said(again, "niah.found").baseline == 1.0  # else the model is no fair judge of itself
     assert found.candidate is not None
-    assert found.candidate < 1.0  # 44 of 48 where this was written
+    assert found.candidate < 1.0  # on other machines it need not be the same questions
     assert q4_0.verdict in (Verdict.UNPROVEN, Verdict.FAIL)
     assert q4_0.tables[1].title.startswith("Answers that changed")
     assert found.estimate is not None
-    assert found.estimate.n_units == 48
-    assert any(c.startswith("what 48 questions decide") for c in q4_0.caveats)
+    assert found.estimate.n_units == 45
+    assert any(c.startswith("what 45 questions decide") for c in q4_0.caveats)
