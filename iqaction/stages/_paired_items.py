@@ -28,11 +28,14 @@ from iqaction.calls import (
 )
 from iqaction.observed import Observed
 from iqaction.report import Coverage, UnitFault
+from iqaction.stages._levels import FEWEST_TO_FAIL
 from iqaction.stages._lost import NEVER
 from iqaction.stats.looks import Look, equal_looks, looks_until
-from iqaction.stats.paired import Decision, Finding, Pair, decide_in_order
+from iqaction.stats.paired import Decision, Finding, Pair, decide_in_order, tally
+from iqaction.stats.paired import decide as decide_at
 
 LOOKS = 6
+LOSS_P = 0.002  # McNemar's exact p, two-sided, without which nothing FAILs
 AGAIN = 1  # attempt number of what failed and was asked once more
 _MOST_FAULTS = 50
 _SHOWN = 60  # characters of a model's text in a cell
@@ -268,14 +271,33 @@ def cover(items: Iterable[Item]) -> Covered:
 
 def decide(found: Covered, margin: float, side: Callable[[Graded], bool | None]) -> Decision | None:
     """The look that decides, else the last that was reached; ``side`` is ``right`` or
-    ``completed``. Evidence that lacks under a look takes its pass away."""
+    ``completed``.
+
+    Evidence that lacks under a look takes its pass away. A loss beyond the margin ends the test
+    only where the exact test is sure that there is a loss at all: in a short plan the margin is
+    little beside what flips by chance, and the bound alone fails one unchanged candidate in a
+    hundred. Where it is not sure, later looks may still find the loss, and none finds a pass.
+    """
     pairs = [Pair(side(item.baseline), side(item.candidate)) for item in found.items]
     decision = decide_in_order(pairs, found.looks, margin)
-    if decision is None or decision.finding is not Finding.WITHIN:
+    if decision is None or decision.finding not in (Finding.WITHIN, Finding.BEYOND):
         return decision
-    if any(item.is_missing for item in found.items[: decision.look.n]):
-        return replace(decision, finding=Finding.UNDECIDED)
-    return decision
+    if decision.finding is Finding.WITHIN:
+        missing = any(item.is_missing for item in found.items[: decision.look.n])
+        return replace(decision, finding=Finding.UNDECIDED) if missing else decision
+    for look in (x for x in found.looks if decision.look.n <= x.n <= len(pairs)):
+        last = decide_at(tally(pairs[: look.n]), look, margin)
+        if _is_loss(last):
+            return last
+    return replace(last, finding=Finding.UNDECIDED)
+
+
+def _is_loss(decision: Decision) -> bool:
+    return (
+        decision.finding is Finding.BEYOND
+        and decision.look.n >= FEWEST_TO_FAIL
+        and decision.mcnemar_p <= LOSS_P
+    )
 
 
 def right(side: Graded) -> bool | None:

@@ -181,6 +181,11 @@ def _bounds(decision: Decision) -> str:
         return f"at least {points(lower)} worse, and {allowed}"
     if decision.finding is Finding.WITHIN:
         return f"at most {points(upper)} worse, and {allowed}"
+    if lower > 0:
+        said = f"between {points(lower)} and {points(upper)} worse, and {allowed}"
+        if lower > decision.margin:
+            said += f"; too few changed to tell it from chance (exact p {decision.mcnemar_p:.2g})"
+        return said
     return f"between {points(-lower)} better and {points(upper)} worse, and {allowed}"
 
 
