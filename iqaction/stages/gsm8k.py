@@ -73,9 +73,9 @@ class Gsm8k(OwnStage):
         return ""
 
     def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
-        if plan.is_capture:
-            return ""
-        return _paired_report.out_of_reach(spec.integer("limit"), spec.number("margin"), WORDS)
+        limit, margin = spec.integer("limit"), spec.number("margin")
+        said = _paired_report.out_of_reach(limit, margin, WORDS)
+        return said.replace("cannot PASS", "cannot support a PASS") if plan.is_capture else said
 
     def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
         return frozenset({Capability.CHAT} if arm is not Arm.REFERENCE else ())

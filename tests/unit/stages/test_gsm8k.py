@@ -279,6 +279,24 @@ def test_incompatible() -> None:
     ]
 
 
+def test_ask__without_a_baseline_of_its_own() -> None:
+    """Where the baseline holds no answers nothing is asked, and the reason is told."""
+    baseline = replace(SMALL.capture(""), seen={})
+    result = SMALL.judge(SMALL.compare(baseline, ""))
+
+    assert rounds(SMALL, Arm.CANDIDATE, baseline=baseline) == []
+    assert result.verdict is NOT_RUN
+    assert "holds no answers of gsm8k" in result.checks[0].reason
+
+
+def test_data() -> None:
+    """Where the problems come from is the plan's; a file is kept as it is."""
+    assert STAGE.data(request("{}")) == "default"
+    assert STAGE.data(request("{data: x.jsonl}")) == "x.jsonl"
+    assert STAGE.convert(SMALL.data, "x") == SMALL.data
+    assert STAGE.check(SMALL.spec, SMALL.plan()) == ""
+
+
 # the plan
 
 
@@ -326,7 +344,8 @@ def test_out_of_reach(limit: int, said: str) -> None:
     found = STAGE.out_of_reach(spec, SMALL.plan(ROOT))
 
     assert (said in found) if said else found == ""
-    assert STAGE.out_of_reach(spec, SMALL.plan()) == ""
+    captured = STAGE.out_of_reach(spec, SMALL.plan())
+    assert captured == found.replace("cannot PASS", "cannot support a PASS")
 
 
 def test_needs() -> None:
