@@ -31,6 +31,7 @@ TITLES = {
     "ranks": "sampling: places in the list",
     "support": "sampling: draws of what was cut away",
 }
+_ONLY_SUPPORT = "for what was cut away only (the top token has 98 %, or the draw is at a cut)"
 _NAMES = {"score": "temperature", "ranks": "places", "support": "support"}
 _LIMITS = {"score": WORST_RATIO, "ranks": WORST_DISTANCE, "support": WORST_OUTSIDE}
 
@@ -264,12 +265,7 @@ def _counts(arm: Decision) -> dict[str, int]:
     counts = {
         "generated": sum(s.tokens for s in sets),
         "judged": sums.score.n,
-        "for what was cut away only (the top token has 98 %, or an outcome left out)": (
-            sums.support.n - sums.score.n
-        ),
-        "the list does not decide what is kept": (
-            sum(len(p.place) for p in places) - sums.support.n
-        ),
+        _ONLY_SUPPORT: sums.support.n - sums.score.n,
     }
     for reason in dict.fromkeys(r for p in places for r in p.dropped):
         counts[reason] = sum(p.dropped.get(reason, 0) for p in places)

@@ -5,8 +5,9 @@ Knows arrays of raw log-probabilities and a sampler's settings; no engine, no to
 Every filter keeps the most likely tokens, so what is kept is always the head of the list and one
 number says it. The final distribution depends on that number alone: whatever the order, it is
 ``p ** (1 / temperature)`` over what was kept. What lies beyond the list is known by its total
-only, so each step carries bounds of the tail's weight, and a position where the tail, a tie or
-the last digit of a float could move the cut is not decided.
+only, ties are sorted one way or the other, and sums end in a rounded digit: so two numbers are
+told, how many tokens are kept for sure and how many may be. Given that one of the sure ones was
+drawn, the distribution over them is exact, whatever became of the others.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Ints = NDArray[np.intp]
 TEMPERATURE, TOP_K, TOP_P, MIN_P = "temperature", "top_k", "top_p", "min_p"
 JOINT = "top_k+top_p"  # both over one distribution: what is outside the top k counts for top_p
 FILTERS = (TEMPERATURE, TOP_K, TOP_P, MIN_P, JOINT)
-MOST_TAIL = 1e-3  # of what is listed: more may lie beyond the list and still be drawn
 NEAR = 1e-4  # of a sum, or in nats: engines add up in other orders and widths
+_LARGEST = 700.0  # the largest exponent that a float holds
 VOCABULARY = 2**18  # where it is not known: none in use is much larger
 
 
@@ -76,25 +77,22 @@ class Kept:
 
     Attributes
     ----------
-    count : int (n,)
-        How many of the list's first tokens.
-    decided : bool (n,)
-        False where the list does not tell it.
-    tail : float64 (n,)
-        At most how much unlisted weight may be drawn as well, as a share of the kept listed
-        weight; 0 where a filter cut the tail off.
+    sure, possible : int (n,)
+        How many of the list's first tokens are kept at least, and at most.
+    open : bool (n,)
+        True where tokens that are not listed may be drawn too.
     """
 
-    count: Ints
-    decided: Bools
-    tail: Floats
+    sure: Ints
+    possible: Ints
+    open: Bools
 
 
 def kept(logprobs: ArrayLike, sampler: Sampler) -> Kept:
     """What the sampler may draw, given each position's list.
 
-    Where the order of the filters is not known, a position is decided only if every order that an
-    engine may have keeps the same tokens.
+    Where the order of the filters is not known, sure is what every order that an engine may have
+    keeps, and possible what any of them does.
 
     Parameters
     ----------
@@ -102,13 +100,13 @@ def kept(logprobs: ArrayLike, sampler: Sampler) -> Kept:
         Raw log-probabilities in nats, descending; ``-inf`` where fewer are listed.
     """
     listed = np.asarray(logprobs, np.float64)
-    if sampler.order:
-        return _in_order(listed, sampler, sampler.order)
-    found = [_in_order(listed, sampler, order) for order in _orders(sampler.active)]
-    first, decided = found[0], np.logical_and.reduce([f.decided for f in found])
-    for other in found[1:]:
-        decided &= other.count == first.count
-    return Kept(first.count, decided, np.max([f.tail for f in found], axis=0))
+    orders = [sampler.order] if sampler.order else _orders(sampler.active)
+    found = [_in_order(listed, sampler, order) for order in orders]
+    return Kept(
+        np.min([f.sure for f in found], axis=0),
+        np.max([f.possible for f in found], axis=0),
+        np.any([f.open for f in found], axis=0),
+    )
 
 
 def _orders(active: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
@@ -124,125 +122,142 @@ def _in_order(listed: Floats, sampler: Sampler, order: tuple[str, ...]) -> Kept:
         if step == TEMPERATURE:
             state.heat()
         elif step == TOP_K:
-            state.cut_top_k()
+            state.cut(state.by_top_k())
         elif step == TOP_P:
-            state.cut_top_p()
+            state.cut(state.by_top_p())
         elif step == MIN_P:
-            state.cut_min_p()
+            state.cut(state.by_min_p())
         elif step == JOINT:
-            state.cut_both()
+            by_p = state.by_top_p()  # before the cut: over the whole distribution
+            state.cut(state.by_top_k())
+            state.cut(by_p)
     return state.result()
 
 
+Cut = tuple[Ints, Ints]
+"""How many tokens a filter keeps, at least and at most; more than are listed: all, and it may be
+some of the unlisted ones as well."""
+
+
 class _State:
-    """The kept head of each list while filters are applied one after another."""
+    """The kept head of each list while filters are applied one after another.
+
+    Weights are on the scale where the first token weighs 1. The tail's is within ``low`` and
+    ``high``, and 0 to 0 once it was cut off for sure.
+    """
 
     def __init__(self, listed: Floats, sampler: Sampler) -> None:
         n, self._k = listed.shape
         self._sampler, self._raw = sampler, listed
         self._places = np.arange(self._k)
         self._full = np.isfinite(listed).sum(axis=1)
-        self._count = self._full.copy()
-        self._decided = self._full > 0
-        self._log = _relative(listed)
-        unlisted = np.maximum(0.0, 1.0 - np.exp(listed).sum(axis=1))
-        first = np.where(self._full > 0, listed[:, 0], 0.0) if self._k else np.zeros(n)
-        # The tail's weight, on the scale where the first token weighs 1.
-        self._low = self._high = unlisted * np.exp(-first)
+        self._sure, self._possible = self._full.copy(), self._full.copy()
+        self._first = np.where(self._full > 0, listed[:, 0], 0.0) if self._k else np.zeros(n)
+        self._log = listed - self._first[:, None]
+        self._unlisted = np.maximum(0.0, 1.0 - np.exp(listed).sum(axis=1))
+        self._low = self._high = self._unlisted * np.exp(-self._first)
+        self._open = np.ones(n, np.bool_)
 
     def result(self) -> Kept:
-        # The most likely token always stays, so this is at least 1 where anything is listed.
-        weight = np.maximum(self._weights().sum(axis=1), 1.0)
-        return Kept(self._count, self._decided & (self._count > 0), self._high / weight)
+        return Kept(self._sure, self._possible, self._open)
 
     def heat(self) -> None:
-        """Divide logits by the temperature; the tail's weight is from here on a bound.
+        """Divide logits by the temperature; the tail's weight is from here on between bounds.
 
         With ``m`` unlisted, each at most ``s``, and ``V`` tokens: ``sum p^(1/T)`` is at most
-        ``m s^(1/T - 1)`` below 1, and ``m^(1/T) V^(1 - 1/T)`` above (equal shares).
+        ``m s^(1/T - 1)`` below 1, and ``m^(1/T) V^(1 - 1/T)`` above, where the shares are equal;
+        for the other side the two change places.
         """
         t = self._sampler.temperature
         if t == 1 or not self._k:
             return
-        self._log = _relative(self._raw / t)
-        alive, first = self._high > 0, np.where(self._full > 0, self._raw[:, 0], 0.0)
+        self._log = (self._raw - self._first[:, None]) / t
         with np.errstate(divide="ignore"):
-            mass = np.log(np.maximum(0.0, 1.0 - np.exp(self._raw).sum(axis=1)))
-        if t < 1:
-            last = np.take_along_axis(self._raw, np.maximum(self._full - 1, 0)[:, None], 1)[:, 0]
-            bound = mass + (1 / t - 1) * np.where(self._full > 0, last, 0.0)
-        else:
-            bound = mass / t + (1 - 1 / t) * math.log(self._sampler.vocabulary)
-        self._high = np.where(alive, np.exp(np.minimum(bound - first / t, 700.0)), 0.0)
-        self._low = np.zeros_like(self._high)
+            mass = np.log(self._unlisted)
+        at = np.maximum(self._full - 1, 0)[:, None]
+        last = np.where(self._full > 0, np.take_along_axis(self._raw, at, 1)[:, 0], 0.0)
+        few = mass + (1 / t - 1) * last
+        equal = mass / t + (1 - 1 / t) * math.log(self._sampler.vocabulary)
+        low, high = (
+            np.exp(np.minimum(bound - self._first / t, _LARGEST))
+            for bound in ((equal, few) if t < 1 else (few, equal))
+        )
+        # A tail that may be gone already has no weight for sure.
+        self._low = np.where(self._low > 0, np.minimum(low, high), 0.0)
+        self._high = np.where(self._open, high, 0.0)
 
-    def cut_top_k(self) -> None:
-        self._keep_first(self._by_top_k())
+    def by_top_k(self) -> Cut:
+        k = self._sampler.top_k
+        count = np.full(self._full.shape, k if 0 < k <= self._k else self._k + 1)
+        return self._untied(count, count)
 
-    def cut_top_p(self) -> None:
-        self._keep_first(self._by_top_p())
-
-    def cut_both(self) -> None:
-        by_p = self._by_top_p()  # before the cut: over the whole distribution
-        self._keep_first(self._by_top_k())
-        self._keep_first(by_p)
-
-    def cut_min_p(self) -> None:
-        """Keep what is at least ``min_p`` times as likely as the most likely token."""
+    def by_min_p(self) -> Cut:
+        """What is at least ``min_p`` times as likely as the most likely token."""
         least = self._sampler.min_p
         if least <= 0:
-            return
+            return self._all()
         limit = math.log(least)
-        inside = self._places < self._count[:, None]
-        self._decided &= ~(inside & (np.abs(self._log - limit) < NEAR)).any(axis=1)
-        count = (inside & (self._log >= limit)).sum(axis=1)
-        # Where all that is listed stays, unlisted tokens may stay too.
-        self._keep_first(np.where(count < self._count, count, self._k + 1), ties=False)
+        return self._beyond((self._log >= limit + NEAR).sum(axis=1)), self._beyond(
+            (self._log >= limit - NEAR).sum(axis=1)
+        )
 
-    def _by_top_k(self) -> Ints:
-        k = self._sampler.top_k
-        # One more than is listed stands for "and the tail".
-        return np.full(self._full.shape, k if 0 < k <= self._k else self._k + 1)
-
-    def _by_top_p(self) -> Ints:
-        """How many tokens it takes to reach ``top_p``; more than are listed where the tail is
-        needed for it. Undecided where the tail's weight, or rounding, moves that."""
+    def by_top_p(self) -> Cut:
+        """How many tokens it takes to reach ``top_p`` of all that is left, tail included."""
         p = self._sampler.top_p
         if p >= 1:
-            return np.full(self._full.shape, self._k + 1)
-        weights = self._weights()
+            return self._all()
+        weights = np.exp(self._log)
         sums = np.cumsum(weights, axis=1)
-        total = sums[:, -1:] if self._k else np.zeros((len(self._full), 1))
-        low, high = total[:, 0] + self._low, total[:, 0] + self._high
-        inside = self._places < self._count[:, None]
-        reached = [(inside & (sums < p * x[:, None])).sum(axis=1) + 1 for x in (low, high)]
-        near = np.abs(sums - p * low[:, None]) < NEAR * low[:, None]
-        # Only another token after it makes a near sum matter: all that there is ends at 1.
-        more = self._places + 1 < self._count[:, None]
-        alive = (self._high > 0) & (self._count == self._full)
-        more |= (self._places + 1 == self._count[:, None]) & alive[:, None]
-        self._decided &= (reached[0] == reached[1]) & ~(inside & near & more).any(axis=1)
-        count: Ints = reached[0]
-        return count
+        counts = []
+        for kept, tail, near in (
+            (self._sure, self._low, -NEAR),
+            (self._possible, self._high, NEAR),
+        ):
+            inside = self._places < kept[:, None]
+            total = np.where(inside, weights, 0.0).sum(axis=1) + tail
+            short = inside & (sums < ((p + near) * total)[:, None])
+            count = short.sum(axis=1) + 1
+            counts.append(np.where(count > kept, self._k + 1, count))
+        return self._untied(counts[0], counts[1])
 
-    def _keep_first(self, count: Ints, *, ties: bool = True) -> None:
-        """Cut down to the first ``count`` tokens; more than are listed leaves the tail in."""
-        cuts = count < self._count
-        if ties and self._k > 1:
-            # Two equally likely tokens on both sides of the cut: which of them stays is the
-            # engine's way of sorting, and logits of 16 bits tie often.
-            at = np.clip(count, 1, self._k - 1)[:, None]
-            before = np.take_along_axis(self._raw, at - 1, 1)[:, 0]
-            after = np.take_along_axis(self._raw, at, 1)[:, 0]
-            with np.errstate(invalid="ignore"):
-                self._decided &= ~(cuts & (before - after < NEAR))
-        self._count = np.where(cuts, count, self._count)
-        ended = cuts | (count <= self._full)
-        self._low, self._high = np.where(ended, 0.0, self._low), np.where(ended, 0.0, self._high)
+    def cut(self, count: Cut) -> None:
+        """Keep no more than the first ``count`` tokens, at least and at most."""
+        sure, possible = count
+        self._sure = np.minimum(self._sure, np.minimum(sure, possible))
+        self._possible = np.minimum(self._possible, possible)
+        # A cut within the list takes the tail off.
+        self._open &= possible > self._full
+        self._low = np.where(self._open & (sure > self._full), self._low, 0.0)
+        self._high = np.where(self._open, self._high, 0.0)
 
-    def _weights(self) -> Floats:
-        inside = self._places < self._count[:, None]
-        return np.where(inside, np.exp(self._log), 0.0)
+    def _all(self) -> Cut:
+        every = np.full(self._full.shape, self._k + 1)
+        return every, every
+
+    def _beyond(self, count: Ints) -> Ints:
+        """All that is listed stays: then unlisted tokens may stay too."""
+        return np.where(count >= self._full, self._k + 1, count)
+
+    def _untied(self, sure: Ints, possible: Ints) -> Cut:
+        """Equally likely tokens on both sides of a cut: which of them stay is the engine's way of
+        sorting, and some keep all. Logits of 16 bits tie often. Where the cut comes after the
+        last token listed, those that tie with it are not seen."""
+        if not self._k:
+            return sure, possible
+        before = self._value(sure)
+        fewer = (self._raw > before[:, None] + NEAR).sum(axis=1)
+        next_ = self._value(sure + 1)
+        hidden = sure >= self._full
+        tied = (next_ > before - NEAR) | hidden
+        least = np.where((sure <= self._full) & tied, fewer, sure)
+        more = (self._raw > self._value(possible)[:, None] - NEAR).sum(axis=1)
+        return least, np.where(possible <= self._full, np.maximum(possible, more), possible)
+
+    def _value(self, count: Ints) -> Floats:
+        """The log-probability of the ``count``-th token listed, ``-inf`` beyond them."""
+        at = np.clip(count - 1, 0, self._k - 1)[:, None]
+        found = np.take_along_axis(self._raw, at, 1)[:, 0]
+        return np.where((count >= 1) & (count <= self._full), found, -np.inf)
 
 
 def distribution(
@@ -253,14 +268,9 @@ def distribution(
     0 and 0 for the others; all 0 where none is among them.
     """
     logs = np.where(among, np.asarray(logprobs, np.float64) / temperature, -np.inf)
-    weights = np.exp(_relative(logs))
+    largest = logs.max(axis=1, keepdims=True, initial=-np.inf)
+    weights = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
     total = weights.sum(axis=1, keepdims=True)
     q = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
     with np.errstate(divide="ignore"):
         return q, np.where(q > 0, np.log(q), 0.0)
-
-
-def _relative(logs: Floats) -> Floats:
-    """Logs with each row's largest at 0; rows without any stay ``-inf``."""
-    largest = logs.max(axis=1, keepdims=True) if logs.shape[1] else np.zeros((len(logs), 1))
-    return logs - np.where(np.isfinite(largest), largest, 0.0)

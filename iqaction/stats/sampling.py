@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from iqaction.stats.filters import MOST_TAIL, Floats, Sampler, distribution, kept
+from iqaction.stats.filters import Floats, Sampler, distribution, kept
 from iqaction.stats.proportions import clopper_pearson_upper
 
 BINS = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20))  # places in the list, from 1
@@ -45,13 +45,11 @@ class Drawn:
     place : int (n,)
         Which token of the list was drawn, from 0; ``k`` for one that is not in it.
     among : bool (n, k)
-        The outcomes that are judged: kept, and not left out.
+        The outcomes that are judged: kept for sure, and not left out.
     outside : bool (n,)
         True where what was drawn may not be drawn at all.
     last : float64 (n,)
         How likely a draw of the list's last token is where the cut comes after it; 0 elsewhere.
-    tail : float64 (n,)
-        At most how likely a draw from beyond the list is.
     """
 
     logs: Floats
@@ -60,7 +58,6 @@ class Drawn:
     among: NDArray[np.bool_]
     outside: NDArray[np.bool_]
     last: Floats
-    tail: Floats
 
 
 @dataclass(frozen=True)
@@ -113,8 +110,8 @@ class Ranks:
 class Support:
     """(C) Is anything drawn that was cut away?
 
-    ``p`` is twice the smaller of two Poisson tails: of draws outside against what rounding and
-    the list's tail explain, and of draws of the list's last token, behind which draws of unlisted
+    ``p`` is twice the smaller of two Poisson tails: of draws outside against what rounding
+    explains, and of draws of the list's last token, behind which draws of unlisted
     ones hide where an engine puts what it drew in the last one's place.
     """
 
@@ -143,7 +140,7 @@ class Sums:
 def weighed(
     logprobs: Floats, place: NDArray[np.intp], unlisted: NDArray[np.bool_], sampler: Sampler
 ) -> Drawn:
-    """The law of each position and what was drawn, for the positions whose list decides the law.
+    """The law of each position, over the tokens that are kept for sure, and what was drawn.
 
     Parameters
     ----------
@@ -157,18 +154,16 @@ def weighed(
     """
     k = logprobs.shape[1]
     may = kept(logprobs, sampler)
-    used = may.decided & (may.tail < MOST_TAIL)
-    count, place, tail = may.count[used], place[used], may.tail[used]
-    whole = np.arange(k) < count[:, None]
-    q, _ = distribution(logprobs[used], sampler.temperature, whole)
+    places = np.arange(k)
+    among = (places < may.sure[:, None]) & ~unlisted
+    probabilities, logs = distribution(logprobs, sampler.temperature, among)
     # Where the cut comes after the list's last token, an unlisted one may tie with it or, at some
-    # engines, stand in its place: that outcome is left out, and watched in a test of its own.
-    at_end = count == k
-    last = np.where(at_end, q[:, -1], 0.0) if k else np.zeros(len(count))
-    among = whole & ~unlisted[used]
-    among[at_end, -1:] = False
-    probabilities, logs = distribution(logprobs[used], sampler.temperature, among)
-    return Drawn(logs, probabilities, place, among, place >= count, last, tail)
+    # engines, stand in its place: that outcome is not sure, and watched in a test of its own.
+    at_end = ~may.open & (may.possible == k)
+    q, _ = distribution(logprobs, sampler.temperature, places < may.possible[:, None])
+    last = np.where(at_end, q[:, -1], 0.0) if k else np.zeros(len(place))
+    outside = ~may.open & (place >= may.possible)
+    return Drawn(logs, probabilities, place, among, outside, last)
 
 
 def pooled(first: Drawn, second: Drawn) -> Drawn:
@@ -302,7 +297,7 @@ def _distance(excess: Floats, covariance: Floats, n: int) -> tuple[float | None,
 def _support(drawn: Drawn, k: int) -> Support:
     n, outside = len(drawn.place), int(drawn.outside.sum())
     last = int((~drawn.outside & (drawn.place >= k - 1) & (drawn.last > 0)).sum())
-    explained = float(drawn.tail.sum()) + n * _BOUNDARY
+    explained = n * _BOUNDARY
     last_explained = _TIED * float(drawn.last.sum()) + n * _BOUNDARY
     p = min(1.0, 2 * min(_at_least(outside, explained), _at_least(last, last_explained)))
     upper = clopper_pearson_upper(outside, n, _LEVEL) if n else 1.0
