@@ -18,6 +18,7 @@ WORST_DISTANCE = 0.02  # total variation over the places of the list, upper boun
 WORST_OUTSIDE = 0.01  # of draws outside what was kept, upper bound at 95 %
 Z95 = 1.959964
 Z_RULED_OUT = 3.540084  # one-sided 2e-4
+_ERRORS = 4.4  # of the largest set of places: 1.645, and what chance adds to it 19 times of 20
 _MOST = 100  # times the draws of a plan: beyond that no number is given
 
 
@@ -48,24 +49,25 @@ def times_more(metric: str, sums: Sums, broken: int) -> float | None:
     """By which factor the draws would have to grow for a sampler without fault to PASS 19 times
     of 20; None where what was seen is itself beyond the limit, or nothing was seen."""
     if metric == "score":
-        ratio = sums.score.ratio
-        if ratio is None or not abs(ratio - 1) < SHOWN_RATIO:
+        wide = sums.score.interval(Z95)
+        if wide is None or wide[0] > 1 + SHOWN_RATIO or wide[1] < 1 - SHOWN_RATIO:
             return None
         # Both ends: the estimate itself is off by up to 1.96 errors.
         needed = ((Z_RULED_OUT + Z95) / SHOWN_RATIO) ** 2
-        return _bounded(needed / sums.score.information) if sums.score.information > 0 else None
+        return _bounded(needed / sums.score.information)
     if metric == "ranks":
         distance, upper = sums.ranks.distance, sums.ranks.upper
-        if distance is None or upper is None or distance >= WORST_DISTANCE:
+        if distance is None or upper is None:
             return None
         error = (upper - distance) / 1.644854
-        return _bounded((4.4 * error / WORST_DISTANCE) ** 2)
-    seen = sums.support.outside + broken
-    if not sums.support.n or seen >= WORST_OUTSIDE * (sums.support.n + broken):
+        if distance - 3 * error > WORST_DISTANCE:
+            return None
+        return _bounded((_ERRORS * error / WORST_DISTANCE) ** 2)
+    n, seen = sums.support.n + broken, sums.support.outside + broken
+    if not n:
         return None
-    n, rate = sums.support.n + broken, seen / (sums.support.n + broken)
     for times in range(2, _MOST):
-        if clopper_pearson_upper(round(rate * n * times), n * times, 0.95) <= WORST_OUTSIDE:
+        if clopper_pearson_upper(seen * times, n * times, 0.95) <= WORST_OUTSIDE:
             return float(times)
     return None
 

@@ -134,9 +134,9 @@ def _in_order(listed: Floats, sampler: Sampler, order: tuple[str, ...]) -> Kept:
     return state.result()
 
 
-Cut = tuple[Ints, Ints]
+Cut = tuple[Ints, Ints] | None
 """How many tokens a filter keeps, at least and at most; more than are listed: all, and it may be
-some of the unlisted ones as well."""
+some of the unlisted ones as well. None where it is off."""
 
 
 class _State:
@@ -188,14 +188,16 @@ class _State:
 
     def by_top_k(self) -> Cut:
         k = self._sampler.top_k
-        count = np.full(self._full.shape, k if 0 < k <= self._k else self._k + 1)
+        if k < 1:
+            return None
+        count = np.full(self._full.shape, min(k, self._k + 1))
         return self._untied(count, count)
 
     def by_min_p(self) -> Cut:
         """What is at least ``min_p`` times as likely as the most likely token."""
         least = self._sampler.min_p
         if least <= 0:
-            return self._all()
+            return None
         limit = math.log(least)
         return self._beyond((self._log >= limit + NEAR).sum(axis=1)), self._beyond(
             (self._log >= limit - NEAR).sum(axis=1)
@@ -205,7 +207,7 @@ class _State:
         """How many tokens it takes to reach ``top_p`` of all that is left, tail included."""
         p = self._sampler.top_p
         if p >= 1:
-            return self._all()
+            return None
         weights = np.exp(self._log)
         sums = np.cumsum(weights, axis=1)
         counts = []
@@ -222,17 +224,15 @@ class _State:
 
     def cut(self, count: Cut) -> None:
         """Keep no more than the first ``count`` tokens, at least and at most."""
+        if count is None:
+            return
         sure, possible = count
         self._sure = np.minimum(self._sure, np.minimum(sure, possible))
         self._possible = np.minimum(self._possible, possible)
-        # A cut within the list takes the tail off.
+        # A cut within the list takes the tail off; one beyond it, nobody knows how much of it.
         self._open &= possible > self._full
-        self._low = np.where(self._open & (sure > self._full), self._low, 0.0)
+        self._low = np.zeros_like(self._low)
         self._high = np.where(self._open, self._high, 0.0)
-
-    def _all(self) -> Cut:
-        every = np.full(self._full.shape, self._k + 1)
-        return every, every
 
     def _beyond(self, count: Ints) -> Ints:
         """All that is listed stays: then unlisted tokens may stay too."""

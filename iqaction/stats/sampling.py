@@ -234,9 +234,7 @@ def _fit(q: Floats, logs: Floats, chosen: float) -> tuple[float | None, float | 
         tilted /= tilted.sum(axis=1, keepdims=True)
         slope = chosen - float((tilted * logs).sum())
         curve = float(_variance(tilted, logs).sum())
-        if not curve > 0:
-            return None, None
-        step = slope / curve
+        step = slope / max(curve, 1e-300)
         exponent = min(max(exponent + step, exponent / 3), exponent * 3)
         if abs(step) < 1e-9:
             return 1 / exponent, 1 / math.sqrt(curve)
