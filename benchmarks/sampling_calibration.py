@@ -31,8 +31,8 @@ from sampler_world import (
     SETTINGS,
     Faulty,
     Listing,
-    Sampling,
     SamplerWorld,
+    Sampling,
     run,
     spec,
 )
