@@ -14,7 +14,7 @@ class Estimate:
 
     A side of the interval that is None is open: the other is then a one-sided bound.
 
-    ``unit`` is one of "nats", "share", "count", "prompts", "perplexity", "tokens".
+    ``unit`` is one of "nats", "share", "count", "prompts", "perplexity", "tokens", "temperature".
     """
 
     metric: str

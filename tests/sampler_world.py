@@ -271,7 +271,7 @@ class Sampling:
         else:
             logs = self.world.logprobs()[where, :K]
             drawn = self._drawn_ranks(where)
-        ids = (np.arange(v) + 31 * where[:, None] % v)[:, :K] % v
+        ids = (np.arange(K) + 31 * where[:, None] % v) % v
         chosen = (drawn + 31 * where % v) % v
         value = np.where(
             drawn < K, np.take_along_axis(logs, np.minimum(drawn, K - 1)[:, None], 1)[:, 0], 0.0

@@ -19,6 +19,7 @@ from iqaction.rows import PAD, Match, RowFault, Rows
 from iqaction.stats.filters import NEAR
 
 _ABOVE_ONE = 1e-2  # a list may sum to so much more than 1 by rounding
+_FLATTEST = -20.0  # nats: the most likely token of the largest vocabulary has more
 _MATCHED = 1e-6  # nats: two accounts of one value
 _ENDS = 3  # different last tokens of texts that stopped, at most, where the end token is listed
 
@@ -80,7 +81,8 @@ def positions(answers: Sequence[tuple[str, Drawn]], k: int) -> Positions:
     dropped[EXCLUDED] = sum(_tokens(a) for u, a in answers if u in lost)
     good = [answer for unit, answer in answers if unit not in lost and len(answer.rows)]
     absent = _absent(good)
-    parts = [_placed(answer, k, absent, dropped) for answer in good]
+    with np.errstate(invalid="ignore"):  # evidence may hold any number; it is counted as broken
+        parts = [_placed(answer, k, absent, dropped) for answer in good]
     if not parts:
         parts = [_Part.empty(k)]
     return Positions(
@@ -202,8 +204,7 @@ def _by_value(
 ) -> NDArray[np.intp]:
     """Places found by the value where the text of the draw is not in the list: engines strip
     spaces, or replace half a character, in one of the two and not in the other."""
-    with np.errstate(invalid="ignore"):
-        same = np.abs(logs - value[:, None]) < _MATCHED
+    same = np.abs(logs - value[:, None]) < _MATCHED
     one = (place == logs.shape[1]) & (same.sum(axis=1) == 1)
     return np.where(one, same.argmax(axis=1) if logs.shape[1] else 0, place)
 
@@ -219,13 +220,12 @@ def _after(usable: NDArray[np.bool_], lengths: Sequence[int]) -> NDArray[np.bool
 
 
 def _are_logprobs(logs: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """True where the list descends, holds nothing above 0 and sums to no more than 1."""
+    """True where the list descends, sums to no more than 1 and begins with a likely token."""
     if not logs.shape[1]:
         return np.isfinite(value)
-    with np.errstate(invalid="ignore"):
-        falls = ~(np.diff(logs, axis=1) > 0).any(axis=1)
-        small = np.exp(np.minimum(logs, 1.0)).sum(axis=1) <= 1 + _ABOVE_ONE
-    finite = np.isfinite(value) & np.isfinite(logs[:, 0]) & ~np.isnan(logs).any(axis=1)
+    falls = ~(np.diff(logs, axis=1) > 0).any(axis=1)
+    small = np.exp(np.minimum(logs, 1.0)).sum(axis=1) <= 1 + _ABOVE_ONE
+    finite = np.isfinite(value) & (logs[:, 0] > _FLATTEST) & ~np.isnan(logs).any(axis=1)
     whole: NDArray[np.bool_] = falls & small & finite
     return whole
 

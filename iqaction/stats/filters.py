@@ -155,7 +155,7 @@ class _State:
         self._first = np.where(self._full > 0, listed[:, 0], 0.0) if self._k else np.zeros(n)
         self._log = listed - self._first[:, None]
         self._unlisted = np.maximum(0.0, 1.0 - np.exp(listed).sum(axis=1))
-        self._low = self._high = self._unlisted * np.exp(-self._first)
+        self._low = self._high = self._unlisted * np.exp(np.minimum(-self._first, _LARGEST))
         self._open = np.ones(n, np.bool_)
 
     def result(self) -> Kept:

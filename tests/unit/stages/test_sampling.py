@@ -33,7 +33,7 @@ from iqaction.calls import Arm, Capability, Draw, Drawn, Failure, FailureKind, O
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Check, StageResult
-from iqaction.rows import Match
+from iqaction.rows import Match, Rows
 from iqaction.stages._base import Context
 from iqaction.stages._sampling_ask import all_shares, shares
 from iqaction.stages.sampling import STAGE
@@ -140,6 +140,17 @@ def test_judge__pools_where_the_first_draws_are_too_few():
     assert result.verdict is Verdict.UNPROVEN
     assert "5% off is not ruled out: `draws: " in fitted.power
     assert {row[0]: row[1] for row in result.tables[2].rows}["generated"] == 2 * 64 * 64
+
+
+def test_judge__striking_only_together():
+    """Two sets that are striking as one, and the first not alone: UNPROVEN, never a PASS."""
+    few = spec(**SETTINGS["T .6, top_k 20, top_p .95"], draws=64)
+    result = STAGE.judge(run(few, server(Faulty(temperature=1.07), few, seed=1)))
+    fitted = checks(result)["sampling.temperature"]
+
+    assert result.verdict is Verdict.UNPROVEN
+    assert "in both sets of draws together, and not in the first alone" in fitted.reason
+    assert fitted.power == ""
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -372,6 +383,18 @@ def test_judge__a_plan_without_prompts():
 
     assert list(STAGE.ask(empty)) == []
     assert STAGE.judge(empty).verdict is Verdict.NOT_RUN
+
+
+def test_judge__a_prompt_that_fails_twice(right):
+    """A prompt of which one request failed and another was never sent has failed."""
+    asked = spec(**SETTINGS["T .6, top_k 20, top_p .95"], per_request=4)
+    done = run(asked, server(asked=asked, seed=3))
+    first, second = (Tag(Arm.CANDIDATE, f"draws-{i}", "p-002") for i in (0, 1))
+    dead = {first: Observation(first, "", Failure(FailureKind.TIMEOUT, "timed out"))}
+    result = STAGE.judge(without(altered(done, dead), {second}))
+
+    assert result.coverage.failed == ("p-002",)
+    assert [f.detail for f in result.faults] == ["timed out"]
 
 
 def test_judge__a_spent_budget_is_no_failure(right):
@@ -624,3 +647,49 @@ stages:
     (found,) = inputs.read_request(text, "plan.yml").stages
 
     assert found == USUAL
+
+
+def hostile(rng: np.random.Generator, n: int, tokens: int) -> Drawn:
+    """An answer as a forger might write it: any numbers, any lengths that add up."""
+    total, k = n * tokens, int(rng.integers(0, 6))
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -1e-30, 5.0, -1e4, -1.0, -2.0], np.float32)
+    rows = Rows(
+        rng.integers(-3, 6, total),
+        rng.choice(odd, total),
+        rng.integers(-2, 6, (total, k)),
+        rng.choice(odd, (total, k)),
+        rng.random(total) < 0.7,
+        list(Match)[int(rng.integers(0, 3))],
+        {1: "\ufffd", 2: "a"},
+        {"no log-probability": 3} if rng.random() < 0.5 else {},
+    )
+    ends = [("stop", "length")[int(i)] for i in rng.integers(0, 2, n)]
+    counted = None if rng.random() < 0.3 else int(rng.integers(0, 2 * total + 1))
+    eos = None if rng.random() < 0.5 else int(rng.integers(0, 6))
+    accepted = int(rng.choice([0, 1, 5, 20, 10**9]))
+    return Drawn(rows, (tokens,) * n, tuple(ends), counted, accepted, eos)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_judge__any_evidence(seed):
+    """Whatever the evidence holds, it is judged without an error, and it does not PASS."""
+    rng = np.random.default_rng(seed)
+    asked = spec(
+        prompts=4,
+        draws=8,
+        tokens=5,
+        temperature=float(rng.choice([0.05, 0.6, 1.0, 5.0])),
+        top_k=int(rng.choice([0, 2, 20])),
+        top_p=float(rng.choice([0.5, 1.0])),
+        min_p=float(rng.choice([0.0, 0.1])),
+    )
+    where = run(asked, server(asked=asked))
+    seen = {
+        t: replace(o, answer=hostile(rng, len(o.answer.lengths), 5))
+        for t, o in where.seen["sampling"].items()
+        if rng.random() < 0.95
+    }
+    result = STAGE.judge(replace(where, seen={"sampling": seen}))
+
+    assert result.verdict is not Verdict.PASS
+    assert all(np.isfinite(c.estimate.value or 0) for c in result.checks if c.estimate)
