@@ -217,7 +217,7 @@ def test_judge__unknown_order(right):
 
 def test_judge__noise_between_requests():
     """A tenth of a nat of noise changes nothing: each draw is judged by its own list."""
-    world, asked = SamplerWorld(vocabulary=200), spec(temperature=0.8, top_p=1.0, draws=64)
+    world, asked = SamplerWorld(vocabulary=100), spec(temperature=0.8, top_p=1.0, draws=64)
     noisy = Sampling(world, asked.params, LLAMACPP, listing=Listing(noise=0.1))
     result = STAGE.judge(run(asked, noisy))
 
@@ -227,7 +227,7 @@ def test_judge__noise_between_requests():
 
 def test_judge__sixteen_bits():
     """Logits that tie, at the cut as well, do not blame a sampler."""
-    world, asked = SamplerWorld(vocabulary=200), spec(temperature=0.8, top_k=10, draws=64)
+    world, asked = SamplerWorld(vocabulary=100), spec(temperature=0.8, top_k=10, draws=64)
     tying = Sampling(world, asked.params, VLLM, listing=Listing(tie=0.25))
     result = STAGE.judge(run(asked, tying))
 
@@ -670,7 +670,7 @@ def hostile(rng: np.random.Generator, n: int, tokens: int) -> Drawn:
     return Drawn(rows, (tokens,) * n, tuple(ends), counted, accepted, eos)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_judge__any_evidence(seed):
     """Whatever the evidence holds, it is judged without an error, and it does not PASS."""
     rng = np.random.default_rng(seed)

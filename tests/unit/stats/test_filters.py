@@ -44,8 +44,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kept__holds_the_truth(case, order):
     """What an engine keeps of its whole vocabulary is never less than sure, nor more than
-    possible: 400 lists of 20 out of 1,000 tokens."""
-    full = SamplerWorld().logprobs()
+    possible: 200 lists of 20 out of 1,000 tokens."""
+    full = SamplerWorld(contexts=200).logprobs()
     sampler = Sampler(**case, order=ORDERS[order], vocabulary=full.shape[1])
     found = kept(full[:, :LISTED], sampler)
     true = np.array([truth(row, sampler, sampler.order) for row in full])
@@ -60,7 +60,7 @@ def test_kept__holds_the_truth(case, order):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kept__is_rarely_unsure(case, order):
     """Where the tail is small, the list settles what is kept, to the token."""
-    full = SamplerWorld().logprobs()
+    full = SamplerWorld(contexts=200).logprobs()
     sampler = Sampler(**case, order=ORDERS[order], vocabulary=full.shape[1])
     found = kept(full[:, :LISTED], sampler)
     small = np.exp(full[:, :LISTED]).sum(axis=1) > 1 - 1e-4
@@ -68,14 +68,14 @@ def test_kept__is_rarely_unsure(case, order):
     exact = (found.sure[small] == true) & (found.possible[small] == true)
     every = (true >= LISTED) & (found.sure[small] >= LISTED - 1)
 
-    assert small.sum() > 40
+    assert small.sum() > 20
     assert (exact | every).mean() > 0.95
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kept__unknown_order(case):
     """Without an order, sure and possible hold for every order that an engine may have."""
-    full = SamplerWorld(contexts=100).logprobs()
+    full = SamplerWorld(contexts=60).logprobs()
     sampler = Sampler(**case, vocabulary=full.shape[1])
     found = kept(full[:, :LISTED], sampler)
     steps = ("temperature", "top_k", "top_p", "min_p")
