@@ -43,7 +43,8 @@ def test_parse__the_tests_own_problems() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [ROW, b"\xef\xbb\xbf" + ROW, b"\n" + ROW + b"\n\n", ROW[:-1], ROW.replace(b"\n", b"\r\n")]
+    "data",
+    [ROW, b"\xef\xbb\xbf" + ROW, b"\n" + ROW + b"\n\n", ROW[:-1], ROW.replace(b"\n", b"\r\n")],
 )
 def test_convert__keeps_bytes(data: bytes) -> None:
     """A JSONL file keeps its bytes, so that its sha256 is that of the file as published."""
