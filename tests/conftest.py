@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +29,9 @@ def is_loopback(host: object) -> bool:
 
 
 def pytest_configure() -> None:
-    """Refuse connections and name look-ups that leave this machine."""
+    """Refuse connections and name look-ups that leave this machine; hear Ctrl-C."""
+    # A shell ignores it for what it starts in the background, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     socket.socket.connect = _guarded(socket.socket.connect)  # type: ignore[method-assign]
     socket.socket.connect_ex = _guarded(socket.socket.connect_ex)  # type: ignore[method-assign]
     look_up = socket.getaddrinfo

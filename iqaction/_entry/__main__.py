@@ -8,6 +8,7 @@ It must parse on Python 3.6, to say there that a newer one is needed.
 """
 
 import os
+import signal
 import sys
 
 # The action's folder is shared by all jobs of a runner and may be read-only. `-B` says so too, for
@@ -28,6 +29,8 @@ def main(arguments: "list[str]") -> int:
         )
     if not sys.flags.isolated:  # what the workspace holds may have run already
         return refuse(INTERNAL, "the action's steps run under `python -I`")
+    # A runner that was started in the background ignores it, and so would a step that is cancelled.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if len(arguments) != 1:
         return refuse(CONFIGURATION, f"one step is expected, found {len(arguments)}")
     here = os.path.dirname(os.path.abspath(__file__))

@@ -183,16 +183,20 @@ def test_entry__misused(
     assert done.stdout.startswith("::error title=inferquality::")
 
 
+@pytest.mark.parametrize("shell", ["", 'trap "" INT; '])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_setup__cancelled(hostile: Path, tmp_path: Path, number: int, status: int) -> None:
-    """A cancelled job ends the step at once, in the exit status that says so."""
+def test_setup__cancelled(
+    hostile: Path, tmp_path: Path, number: int, status: int, shell: str
+) -> None:
+    """A cancelled job ends the step at once, in the exit status that says so; also on a runner
+    that was started in the background and ignores Ctrl-C itself."""
     home = tmp_path / "inferquality" / "env"
     home.mkdir(parents=True)
     key = key_of((bootstrap.ACTION / "requirements.lock").read_bytes())
     with (home / f"{key}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         step = subprocess.Popen(
-            [sys.executable, "-IB", str(ENTRY.parent), "setup"],
+            ["bash", "-c", shell + 'exec "$@"', "-", sys.executable, "-IB", ENTRY.parent, "setup"],
             cwd=hostile, env={"RUNNER_TEMP": str(tmp_path)}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert step.stdout is not None
