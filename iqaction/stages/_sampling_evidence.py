@@ -10,29 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from iqaction.calls import Arm, Drawn, EngineInfo, Failure, FailureKind
 from iqaction.plan import Plan, StageSpec
-from iqaction.rows import PAD
 from iqaction.stages._lost import NEVER
 from iqaction.stages._paths import Kept
 from iqaction.stages._sampling_ask import (
-    OTHER,
-    RAW,
     all_shares,
     asked_prompts,
     drawn,
-    first_list,
 )
+from iqaction.stages._sampling_raw import why_not_raw
 from iqaction.stages._sampling_rows import Positions, positions, width
 from iqaction.stats.filters import Sampler
 from iqaction.stats.sampling import Drawn as Weighed
 from iqaction.stats.sampling import Sums, holm, pooled, sums, weighed
 
 LEVEL = 0.01  # of a set, over its three tests; and only twice
-_SAME = 0.1  # nats: batch noise; a list at another temperature is off by nats
-_LIKELY = 8.0  # nats below the first: further down, noise is larger than that
 _LEFT_OUT = "the engine refuses the field "  # as every dialect words it
 _HARMLESS = (  # fields that do not change what is drawn
     *("seed", "n", "cache_prompt", "cache_salt", "return_tokens", "return_token_ids", "verbose"),
@@ -122,7 +115,7 @@ def read(kept: Kept, arm: Arm, spec: StageSpec, plan: Plan, engine: EngineInfo |
         sampler,
         first,
         fresh,
-        _why_not_raw(kept, arm, asked_prompts(spec, plan)),
+        why_not_raw(kept, arm, asked_prompts(spec, plan)),
         _unmodelled(sampler, answers, first.positions.end_unknown or fresh.positions.end_unknown),
     )
 
@@ -174,38 +167,6 @@ def _set(
         there,
         weighed(there.logprobs, there.place, there.unlisted, sampler),
     )
-
-
-def _why_not_raw(kept: Kept, arm: Arm, units: Sequence[str]) -> str:
-    """The list of one position must be the same at two temperatures: else it is what the sampler
-    made of the log-probabilities, and would agree with any sampler."""
-    if not units:
-        return "there is no prompt"
-    here, there = (first_list(kept, arm, units[0], leg) for leg in (RAW, OTHER))
-    for answer in (here, there):
-        if not isinstance(answer, Drawn) or not len(answer.rows) or not answer.rows.k:
-            return "it is not known whether the lists are raw: one asked for has no answer"
-    assert isinstance(here, Drawn) and isinstance(there, Drawn)
-    one, other = _listed(here), _listed(there)
-    likely = {t for x in (one, other) for t, lp in x.items() if lp > max(x.values()) - _LIKELY}
-    shared = likely & set(one) & set(other)
-    if not one or not other or here.rows.match is not there.rows.match:
-        return "it is not known whether the lists are raw: they cannot be compared"
-    # The last few of a list may change places with unlisted ones.
-    lacking = len(likely) - len(shared)
-    worst = max((abs(one[t] - other[t]) for t in shared), default=np.inf)
-    if worst <= _SAME and lacking <= max(1, len(likely) // 4):
-        return ""
-    return (
-        "the lists are not raw: the same position has other values at another temperature "
-        "(the engine reports log-probabilities as its sampler has altered them)"
-    )
-
-
-def _listed(answer: Drawn) -> dict[int, float]:
-    rows = answer.rows
-    pairs = zip(rows.top[0].tolist(), rows.top_logprob[0].tolist(), strict=True)
-    return {key: lp for key, lp in pairs if key != PAD and np.isfinite(lp)}
 
 
 def _unmodelled(sampler: Sampler, answers: Sequence[Drawn], end_unknown: bool) -> tuple[str, ...]:
