@@ -20,6 +20,7 @@ from iqaction.stages._checks import unproven, verdict_of
 from iqaction.stages._gsm8k_data import Problem
 from iqaction.stages._paired_items import (
     Covered,
+    Flips,
     Graded,
     Item,
     Kind,
@@ -132,10 +133,11 @@ def judge(context: Context) -> StageResult:
     if why:
         return _nothing(context, why)
     asked, margin = questions(context), context.spec.number("margin")
-    found = covered(asked, context.baseline, WORDS.stage, context.observed(WORDS.stage))
+    whole = bool(context.spec.params.get("time_budget"))
+    ours = context.observed(WORDS.stage)
+    found = covered(asked, context.baseline, WORDS.stage, ours, whole=whole)
     decisions = decide(found, margin, right), decide(found, margin, completed)
-    n = max((d.look.n for d in decisions if d), default=len(found.items))
-    items, noise = found.items[:n], floor(asked, context.baseline, WORDS.stage)
+    items, noise = found.items, floor(asked, context.baseline, WORDS.stage)
     checks: tuple[Check, ...] = (
         _paired_report.accuracy(found, decisions[0], margin, WORDS),
         _paired_report.completion(found, decisions[1], margin, WORDS),
@@ -149,17 +151,17 @@ def judge(context: Context) -> StageResult:
         WORDS.stage,
         verdict_of(checks) if seen else Verdict.NOT_RUN,
         (*checks, *((_paired_report.mcnemar(decisions[0], WORDS),) if decisions[0] else ())),
-        coverage(found, n, decided=any(is_decided(d) for d in decisions)),
+        coverage(found, decided=any(is_decided(d) for d in decisions)),
         required=context.spec.required,
         faults=faults(items, WORDS.stage),
         caveats=(
-            *_paired_report.caveats(found, n, noise, WORDS),
+            *_paired_report.caveats(found, noise, WORDS),
             *((load,) if load else ()),
             *_smaller(context),
         ),
         meaning=_meaning(decisions),
         next_steps=_next_steps(decisions, items),
-        tables=_tables(context, asked, found, items),
+        tables=_tables(context, found, noise),
         look=context.look,
     )
 
@@ -224,16 +226,14 @@ def _next_steps(
     return tuple(steps)
 
 
-def _tables(
-    context: Context, asked: Questions, found: Covered, items: tuple[Item, ...]
-) -> tuple[Table, ...]:
-    assert context.baseline is not None  # `judge` looked
+def _tables(context: Context, found: Covered, noise: Flips) -> tuple[Table, ...]:
     golds = _problems(context).by_unit
-    flipped = _paired_report.flip_table(items, lambda unit: numbers.shown(golds[unit].gold))
+    flipped = _paired_report.flip_table(found.items, lambda unit: numbers.shown(golds[unit].gold))
     margin = context.spec.number("margin")
-    noise = floor(asked, context.baseline, WORDS.stage)
     reach = _paired_report.reach_table(found.planned, margin, noise)
-    return tuple(t for t in (flipped, _paired_report.kinds_table(items), reach) if t is not None)
+    return tuple(
+        t for t in (flipped, _paired_report.kinds_table(found.items), reach) if t is not None
+    )
 
 
 def _capture(context: Context) -> StageResult:
@@ -252,20 +252,17 @@ def _capture(context: Context) -> StageResult:
     caveats = [*_failed(tuple(i.baseline for i in found.items))]
     if n and too_few_solved(solved, n, margin):
         caveats.append(
-            f"gsm8k: only {solved} of {n:,} problems are solved: too few to lose, no comparison "
-            "will PASS"
+            f"only {solved} of {n:,} problems are solved: too few to lose, no comparison will PASS"
         )
     if found.cut:
         caveats.append(
-            f"gsm8k: the first {n:,} of {found.planned:,} problems were asked: the time budget "
-            "ended there"
+            f"the first {n:,} of {found.planned:,} problems were asked: the time budget ended there"
         )
     seen = Observed(context.plan, context.prompts, context.seen, context.engines)
     noise = floor(asked, seen, WORDS.stage)
     if noise.rate is not None:
         caveats.append(
-            f"gsm8k: {noise.flipped} of {noise.n} answers flip between two launches of this "
-            "reference"
+            f"{noise.flipped} of {noise.n} answers flip between two launches of this reference"
         )
     reach = _paired_report.reach_table(found.planned, margin, noise)
     kinds = _paired_report.kinds_table(found.items) if n else None
@@ -274,7 +271,7 @@ def _capture(context: Context) -> StageResult:
         WORDS.stage,
         Verdict.UNPROVEN if any_answer else Verdict.NOT_RUN,
         (Check("gsm8k.capture", "GSM8K: the reference's answers", Verdict.UNPROVEN, reason),),
-        coverage(found, n, decided=False),
+        coverage(found, decided=False),
         required=context.spec.required,
         faults=faults(found.items, WORDS.stage),
         caveats=tuple(caveats),
@@ -288,6 +285,6 @@ def _failed(sides: tuple[Graded, ...]) -> list[str]:
     if not lacking:
         return []
     return [
-        f"gsm8k: {lacking} of {len(sides):,} problems have no answer of the reference: each counts "
+        f"{lacking} of {len(sides):,} problems have no answer of the reference: each counts "
         "as lost in every comparison"
     ]

@@ -6,6 +6,10 @@ verdict may cover, and which look decides. Knows no question, no grader's rules 
 What a look covers is a gap-free run of the plan's order from its first item. It ends early for
 two reasons only: a time budget, which leaves its mark and makes a look of its own; and a run that
 broke off, which leaves none and gets no look that was not planned.
+
+Where more was asked than the deciding look covers, what lies beyond it counts too: a pass is one
+only if the last look that was reached finds it as well. Without it, an engine that broke after
+the deciding look would have passed.
 """
 
 from __future__ import annotations
@@ -222,11 +226,21 @@ class Covered:
         How many the plan has.
     cut
         The time budget ended it there, on either side.
+    whole
+        The whole plan was asked at once: what lacks at its end was lost, and not left unasked
+        because a look had decided.
     """
 
     items: tuple[Item, ...]
     planned: int
     cut: bool = False
+    whole: bool = False
+
+    @property
+    def lacks(self) -> bool:
+        """True where evidence is lost, in the middle or at the end."""
+        is_short = self.whole and not self.cut and len(self.items) < self.planned
+        return is_short or any(item.is_missing for item in self.items)
 
     @property
     def looks(self) -> tuple[Look, ...]:
@@ -239,7 +253,12 @@ class Covered:
 
 
 def covered(
-    questions: Questions, baseline: Observed, stage: str, candidate: Mapping[Tag, Observation]
+    questions: Questions,
+    baseline: Observed,
+    stage: str,
+    candidate: Mapping[Tag, Observation],
+    *,
+    whole: bool = False,
 ) -> Covered:
     """Both sides, item by item, up to the first that a time budget kept from being sent.
 
@@ -247,7 +266,7 @@ def covered(
     none is made where it begins. In the middle it stays, and nothing that covers it PASSes.
     """
     theirs = baseline.seen.get(stage, {})
-    return cover(
+    found = cover(
         Item(
             unit,
             graded(questions, theirs, unit, Arm.BASELINE),
@@ -255,6 +274,7 @@ def covered(
         )
         for unit in questions.units
     )
+    return replace(found, whole=whole)
 
 
 def cover(items: Iterable[Item]) -> Covered:
@@ -273,7 +293,8 @@ def decide(found: Covered, margin: float, side: Callable[[Graded], bool | None])
     """The look that decides, else the last that was reached; ``side`` is ``right`` or
     ``completed``.
 
-    Evidence that lacks under a look takes its pass away. A loss beyond the margin ends the test
+    A pass is told at the last look that was reached, which has to find it too: usually that is
+    the one that decides, since asking ends there. Lost evidence takes a pass away. A loss beyond the margin ends the test
     only where the exact test is sure that there is a loss at all: in a short plan the margin is
     little beside what flips by chance, and the bound alone fails one unchanged candidate in a
     hundred. Where it is not sure, later looks may still find the loss, and none finds a pass.
@@ -283,13 +304,28 @@ def decide(found: Covered, margin: float, side: Callable[[Graded], bool | None])
     if decision is None or decision.finding not in (Finding.WITHIN, Finding.BEYOND):
         return decision
     if decision.finding is Finding.WITHIN:
-        missing = any(item.is_missing for item in found.items[: decision.look.n])
-        return replace(decision, finding=Finding.UNDECIDED) if missing else decision
+        return _to_the_end(found, pairs, decision)
     for look in (x for x in found.looks if decision.look.n <= x.n <= len(pairs)):
         last = decide_at(tally(pairs[: look.n]), look, margin)
         if _is_loss(last):
             return last
     return replace(last, finding=Finding.UNDECIDED)
+
+
+def _to_the_end(found: Covered, pairs: Sequence[Pair], first: Decision) -> Decision:
+    """What a pass becomes by all that was asked: the bounds of all looks together keep the level
+    wherever asking ends, so that what the last one finds stands, a loss too."""
+    look = max((x for x in found.looks if x.n <= len(pairs)), key=lambda x: x.n)
+    last = decide_at(tally(pairs[: look.n]), look, first.margin)
+    if last.finding is Finding.BEYOND and not _is_loss(last):
+        return replace(last, finding=Finding.UNDECIDED)
+    if last.finding is not Finding.WITHIN:
+        return last
+    # What came after that look has none of its own: it may take the pass away, and give none.
+    rest = decide_at(tally(pairs), replace(look, n=len(pairs)), first.margin)
+    if found.lacks or rest.finding is not Finding.WITHIN:
+        return replace(last, finding=Finding.UNDECIDED)
+    return last
 
 
 def _is_loss(decision: Decision) -> bool:
@@ -351,9 +387,10 @@ def is_decided(decision: Decision | None) -> bool:
     return decision is not None and decision.finding in _ENDS
 
 
-def coverage(found: Covered, n: int, *, decided: bool) -> Coverage:
-    """Of the first ``n`` items where they decided, else of the whole plan."""
-    lacking = [i for i in found.items[:n] if i.candidate.right is None or i.baseline.right is None]
+def coverage(found: Covered, *, decided: bool) -> Coverage:
+    """Of the items that have answers where they decided, else of the whole plan."""
+    n = len(found.items)
+    lacking = [i for i in found.items if i.candidate.right is None or i.baseline.right is None]
     missing = tuple(i.unit for i in lacking if i.is_missing)
     failed = tuple(i.unit for i in lacking if not i.is_missing)
     return Coverage(n if decided else found.planned, n - len(lacking), failed, missing)

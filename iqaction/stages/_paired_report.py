@@ -136,16 +136,21 @@ class _Line:
 
 def _check(line: _Line, found: Covered, decision: Decision, hits: tuple[int, int]) -> Check:
     n, margin = decision.look.n, decision.margin
-    missing = sum(item.is_missing for item in found.items[:n])
+    missing = sum(item.is_missing for item in found.items)
+    short = found.planned - len(found.items) if found.whole and not found.cut else 0
     reason = f"{line.said}: {line.meant.get(decision.finding) or _bounds(decision)}"
     lacking = n - decision.counts.answered
     if lacking and decision.finding is not Finding.BEYOND:
         reason += f"; {lacking} without an answer count at their worst"
     if missing:
-        reason = f"{missing} of {n:,} answers are missing from the evidence; {reason}"
+        reason = (
+            f"{missing} of {len(found.items):,} answers are missing from the evidence; {reason}"
+        )
+    if short:
+        reason = f"the last {short:,} answers are missing from the evidence; {reason}"
     if decision.finding is not Finding.UNDECIDED:
         power = ""
-    elif missing or lacking:
+    elif missing or short or lacking:
         power = "answers are lacking: ask those again before more"
     else:
         power = _power(found, decision)
@@ -332,10 +337,10 @@ def _reach_row(name: str, rate: float, last: Look, margin: float) -> tuple[str, 
     return name, percent(can.passes), f"{can.pairs_to_pass:,}", fails
 
 
-def caveats(found: Covered, n: int, floor: Flips, words: Words) -> tuple[str, ...]:
-    """What the verdict does not say by itself, of the first ``n`` items."""
-    items, said = found.items[:n], []
-    if found.cut and n == len(found.items):
+def caveats(found: Covered, floor: Flips, words: Words) -> tuple[str, ...]:
+    """What the verdict does not say by itself, of all items that have answers."""
+    items, n, said = found.items, len(found.items), []
+    if found.cut:
         said.append(
             f"judged on a subset, the first {n:,} of {found.planned:,} {words.many} in the plan's "
             "order: the time budget ended there"
@@ -343,7 +348,7 @@ def caveats(found: Covered, n: int, floor: Flips, words: Words) -> tuple[str, ..
     said += _faults_said(items, words)
     said += _flips_said(items, floor)
     flags = Counter(flag for item in items for flag in item.candidate.flags)
-    said += [f"{words.stage}: {k} of {n:,} answers: {flag}" for flag, k in flags.most_common(3)]
+    said += [f"{k} of {n:,} answers: {flag}" for flag, k in flags.most_common(3)]
     return tuple(said)
 
 

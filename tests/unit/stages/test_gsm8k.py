@@ -188,7 +188,7 @@ def test_ask__ends_where_decided(candidate: str, asked: int) -> None:
 
     assert [u for u, _ in server.asked] == list(exam.units[:asked])
     assert exam.judge(observed).verdict is exam.judge(full).verdict
-    assert check(exam.judge(observed), "accuracy") == check(exam.judge(full), "accuracy")
+    assert len(exam.judge(observed).coverage.missing) == 0
 
 
 def test_ask__failures_once_more() -> None:
@@ -495,6 +495,39 @@ def test_judge__budget_cut() -> None:
     assert check(late, "accuracy").estimate.n_units == 230  # type: ignore[union-attr]
     assert any("the first 230 of 1,319 problems" in c for c in late.caveats)
     assert (late.coverage.required, late.coverage.observed) == (1319, 230)
+
+
+@pytest.mark.parametrize(
+    ("late", "verdict"),
+    [("R", PASS), ("F", FAIL), ("S", FAIL), ("T", UNPROVEN), ("W", FAIL), ("C", FAIL)],
+)
+@pytest.mark.parametrize("params", [{"time_budget": 3600.0}, {}])
+def test_judge__beyond_the_look(late: str, verdict: Verdict, params: dict[str, object]) -> None:
+    """A server that breaks after the look that decides, where all was asked, does not PASS; all
+    that it failed at is covered and named."""
+    exam = Exam(400, params)
+    result = exam.result("R*400", f"R*335 {late}*65")
+
+    assert result.verdict is verdict
+    assert result.coverage.required == 400
+    if late in "FST":
+        assert len(result.coverage.failed) == 65
+        assert any("65 of 400 problems failed" in c for c in result.caveats)
+
+
+@pytest.mark.parametrize("gone", [range(335, 400), range(399, 400), range(350, 351)])
+def test_judge__beyond_the_look_lost(gone: range) -> None:
+    """Where all was asked at once, losing what contradicts a PASS gives none."""
+    exam = Exam(400, {"time_budget": 3600.0})
+    observed = exam.compare(exam.capture("R*400"), "R*335 S*65")
+    lost = {exam.units[i] for i in gone}
+    result = exam.judge(less(observed, [t for t in observed.seen[GSM8K] if t.unit in lost]))
+
+    assert result.verdict is not PASS
+    whole = exam.compare(exam.capture("R*400"), "R*400")
+    part = exam.judge(less(whole, [t for t in whole.seen[GSM8K] if t.unit in lost]))
+    assert part.verdict is UNPROVEN
+    assert "missing from the evidence" in check(part, "accuracy").reason
 
 
 def test_judge__gap_before_a_cut() -> None:
