@@ -5,12 +5,12 @@ A set of draws is asked once; a second, fresh set only where the first one does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from iqaction.calls import Arm, Call, Draw, Drawn, Failure, Observation, Tag
+from iqaction.calls import Arm, Call, Draw, Drawn, Failure, Observation, Tag, digest
 from iqaction.plan import Plan, StageSpec
-from iqaction.prompts import merge_kwargs
+from iqaction.prompts import Prompt, merge_kwargs
 from iqaction.stages._base import TRAFFIC, Asking, Context, Round
 from iqaction.stages._paths import FRESH, Kept, best
 
@@ -115,33 +115,62 @@ def _failed(said: Observation) -> bool:
 
 def _draw(context: Context, share: Share, k: int, attempt: int) -> Draw:
     tag = Tag(context.arm, _leg(share.number), share.unit, context.launch, attempt)
-    tokens = context.spec.integer("tokens")
-    return _call(context, tag, (share.n, tokens, k), context.spec.number("temperature"))
+    return _call(context.spec, context.prompts[tag.unit], tag, share.n, k)
 
 
 def _first(context: Context, unit: str, leg: str, k: int, attempt: int) -> Draw:
     tag = Tag(context.arm, leg, unit, context.launch, attempt)
-    temperature = context.spec.number("temperature")
-    return _call(
-        context, tag, (1, 1, k), other_temperature(temperature) if leg == OTHER else temperature
-    )
+    return _call(context.spec, context.prompts[tag.unit], tag, 1, k)
 
 
-def _call(context: Context, tag: Tag, size: tuple[int, int, int], temperature: float) -> Draw:
-    spec, prompt = context.spec, context.prompts[tag.unit]
-    n, tokens, k = size
+def _call(spec: StageSpec, prompt: Prompt, tag: Tag, n: int, k: int) -> Draw:
+    temperature = spec.number("temperature")
     return Draw(
         tag,
         prompt.messages,
         n,
-        tokens,
-        temperature,
+        1 if tag.leg in (RAW, OTHER) else spec.integer("tokens"),
+        other_temperature(temperature) if tag.leg == OTHER else temperature,
         spec.integer("top_k"),
         spec.number("top_p"),
         spec.number("min_p"),
         k,
         merge_kwargs(spec.text("chat_template_kwargs"), prompt.template_kwargs),
     )
+
+
+def asked(kept: Kept, arm: Arm, spec: StageSpec, plan: Plan, prompts: Mapping[str, Prompt]) -> Kept:
+    """What this plan asked of this arm, of all that is kept: an answer to another question is as
+    good as none. A failure says nothing that could be another's.
+
+    The list's length may be the plan's, or a shorter one that a first list showed the engine to
+    have.
+    """
+    sizes = {_leg(s.number) + "/" + s.unit: s.n for s in all_shares(spec, plan)}
+    units = set(asked_prompts(spec, plan))
+    ours = {t: o for t, o in kept.items() if t.arm is arm and not t.launch and t.unit in units}
+    most = spec.integer("top_logprobs")
+    caps = {
+        o.answer.top_logprobs
+        for t, o in ours.items()
+        if t.leg in (RAW, OTHER) and isinstance(o.answer, Drawn)
+    }
+    lengths = (most, *sorted(k for k in caps if k > 0 and k != most))
+    found = {}
+    for tag, said in ours.items():
+        n = 1 if tag.leg in (RAW, OTHER) else sizes.get(f"{tag.leg}/{tag.unit}", 0)
+        prompt = prompts.get(tag.unit)
+        if isinstance(said.answer, Failure):
+            found[tag] = said
+        elif n and prompt is not None and _is_usable(said.answer):
+            calls = (_call(spec, prompt, tag, n, k) for k in lengths)
+            if any(digest(call) == said.call_sha256 for call in calls):
+                found[tag] = said
+    return found
+
+
+def _is_usable(answer: object) -> bool:
+    return isinstance(answer, Drawn) and answer.top_logprobs >= 0
 
 
 def other_temperature(temperature: float) -> float:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from iqaction.calls import Arm, Drawn, EngineInfo, Failure, FailureKind
+from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.stages._lost import NEVER
 from iqaction.stages._paths import Kept
 from iqaction.stages._sampling_ask import (
+    SAMPLING,
     all_shares,
+    asked,
     asked_prompts,
     drawn,
 )
@@ -96,8 +99,10 @@ class Reading:
         return "; ".join(x for x in (self.lists, *self.unmodelled) if x)
 
 
-def read(kept: Kept, arm: Arm, spec: StageSpec, plan: Plan, engine: EngineInfo | None) -> Reading:
-    """What the evidence of one arm holds; an unknown engine's filters are not known."""
+def read(seen: Observed, arm: Arm, spec: StageSpec) -> Reading:
+    """What the evidence of one arm holds."""
+    plan, engine = seen.plan, seen.engines.get((arm, 0))
+    kept = asked(seen.seen.get(SAMPLING, {}), arm, spec, plan, seen.prompts)
     order = engine.filters if engine is not None else ()
     sampler = Sampler(
         spec.number("temperature"),

@@ -33,9 +33,8 @@ def settles(context: Context) -> bool:
 
 
 def _reading(context: Context) -> Reading:
-    kept = context.observed(SAMPLING)
-    engine = context.engines.get((context.arm, 0))
-    return read(kept, context.arm, context.spec, context.plan, engine)
+    seen = Observed(context.plan, context.prompts, context.seen, context.engines)
+    return read(seen, context.arm, context.spec)
 
 
 def judge(context: Context) -> StageResult:
@@ -79,8 +78,7 @@ def _baselines(context: Context, baseline: Observed) -> Decision | None:
     spec = baseline.plan.stage(SAMPLING)
     if spec is None or not baseline.seen.get(SAMPLING) or not _same(spec, context.spec):
         return None
-    engine = baseline.engines.get((Arm.BASELINE, 0))
-    found = Decision(read(baseline.seen[SAMPLING], Arm.BASELINE, spec, baseline.plan, engine))
+    found = Decision(read(baseline, Arm.BASELINE, spec))
     return found if found.reading.first.is_there and not found.reading.unsound else None
 
 

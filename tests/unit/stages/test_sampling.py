@@ -121,7 +121,9 @@ def test_judge__once_is_unproven(hot):
 def test_judge__not_again_on_fresh_draws(hot, right):
     """Struck once and not again: UNPROVEN, and never a PASS."""
     first = {t: o for t, o in right.seen["sampling"].items() if t.leg.startswith("draws")}
-    mixed = altered(hot, {replace(t, attempt=2): o for t, o in first.items()})
+    fresh = {replace(t, attempt=2): o for t, o in first.items()}
+    asked = hot.seen["sampling"]
+    mixed = altered(hot, {t: replace(asked[t], answer=o.answer) for t, o in fresh.items()})
     result = STAGE.judge(mixed)
 
     assert result.verdict is Verdict.UNPROVEN
@@ -264,6 +266,23 @@ def test_judge__lists_of_other_kinds(right):
     changed = {tag: replace(seen, answer=replace(seen.answer, rows=rows))}
 
     assert STAGE.judge(altered(right, changed)).verdict is Verdict.UNPROVEN
+
+
+def test_judge__answers_to_other_questions(right, hot):
+    """An answer to another question than the plan's is none: not a PASS, and not a FAIL."""
+    for where in (right, hot):
+        seen = where.seen["sampling"]
+        foreign = {t: replace(o, call_sha256="0" * 64) for t, o in seen.items()}
+        some = {t: o for t, o in foreign.items() if t.unit == "p-003"}
+
+        assert STAGE.judge(altered(where, foreign)).verdict is Verdict.NOT_RUN
+        assert STAGE.judge(altered(where, some)).verdict is not Verdict.PASS
+        assert STAGE.judge(altered(where, some)).coverage.missing == ("p-003",)
+    swapped = dict(right.prompts) | {"p-001": right.prompts["p-002"]}
+
+    assert STAGE.judge(replace(right, prompts=swapped)).coverage.missing == ("p-001",)
+    assert STAGE.judge(replace(right, prompts={})).verdict is Verdict.NOT_RUN
+    assert STAGE.judge(told(right, top_logprobs=-1)).verdict is Verdict.NOT_RUN
 
 
 @pytest.mark.parametrize(
