@@ -34,6 +34,7 @@ _HARMLESS = (  # fields that do not change what is drawn
     *("seed", "n", "cache_prompt", "cache_salt", "return_tokens", "return_token_ids", "verbose"),
     *("return_tokens_as_token_ids", "return_meta_info", "return_prompt_token_ids"),
 )
+_TELLS_NO_FILTERS = ("openai",)  # the dialect of servers of which nothing else is known
 _ROWS_LOST = "the log-probability rows are not one per generated token"  # seen by counting, too
 
 
@@ -49,6 +50,9 @@ class Set:
         By prompt, why draws of it are not there.
     short
         Prompts of which the engine gave fewer sequences than asked.
+    sequences, cut
+        How many came of the prompts whose rows can be placed, and how many of these have neither
+        the length asked for nor an end of the model's, or nothing but an end.
     """
 
     answers: tuple[tuple[str, Drawn], ...]
@@ -57,6 +61,12 @@ class Set:
     short: tuple[str, ...]
     positions: Positions
     weighed: Weighed
+    sequences: int = 0
+    cut: int = 0
+
+    @property
+    def was_asked(self) -> bool:
+        return bool(self.answers or self.failed)
 
     @property
     def is_whole(self) -> bool:
@@ -121,8 +131,25 @@ def read(seen: Observed, arm: Arm, spec: StageSpec) -> Reading:
         first,
         fresh,
         why_not_raw(kept, arm, asked_prompts(spec, plan)),
-        _unmodelled(sampler, answers, first.positions.end_unknown or fresh.positions.end_unknown),
+        (
+            *_without_filters(engine),
+            *_unmodelled(
+                sampler, answers, first.positions.end_unknown or fresh.positions.end_unknown
+            ),
+        ),
     )
+
+
+def _without_filters(engine: EngineInfo | None) -> tuple[str, ...]:
+    """An order that is not known leaves fewer positions, and wider limits to what may be drawn:
+    what is striking by the engine's own order may not be by any. So it is only where the dialect
+    has no order to tell that the positions where all orders agree are judged; a record that has
+    lost its order, or all of a record, makes nothing PASS."""
+    if engine is None:
+        return ("there is no record of the engine",)
+    if not engine.filters and engine.dialect not in _TELLS_NO_FILTERS:
+        return ("the engine's record has lost the order of its filters",)
+    return ()
 
 
 def _vocabulary(engine: EngineInfo | None) -> tuple[int, ...]:
@@ -160,10 +187,11 @@ def _set(
         wanted[share.unit] += share.n
     came: Counter[str] = Counter()
     for unit, answer in answers:
-        came[unit] += len(answer.lengths)
+        came[unit] += sum(map(_has_come, *_sequences(answer)))
     told = {u: f for u, f in lacks.items() if isinstance(f, Failure)}
     failed = {u: f.message for u, f in told.items() if f.kind is not FailureKind.BUDGET}
     there = positions(answers, k)
+    placed = [answer for unit, answer in answers if unit not in there.excluded]
     return Set(
         answers,
         failed,
@@ -171,7 +199,27 @@ def _set(
         tuple(u for u, n in wanted.items() if u not in lacks and came[u] < n),
         there,
         weighed(there.logprobs, there.place, there.unlisted, sampler),
+        sum(len(answer.lengths) for answer in placed),
+        sum(_cut(answer, spec.integer("tokens")) for answer in placed),
     )
+
+
+def _sequences(answer: Drawn) -> tuple[Sequence[int], Sequence[str], Sequence[bool]]:
+    """Length, reason of the end and whether an end without a row is known, by sequence."""
+    n = len(answer.lengths)
+    reasons = (*answer.finish_reasons, *("",) * n)[:n]
+    return answer.lengths, reasons, (answer.eos_id is not None,) * n
+
+
+def _has_come(length: int, reason: str, end_known: bool) -> bool:
+    """Nothing is no sequence, but where the model ended it at once."""
+    return length > 0 or (reason == "stop" and end_known)
+
+
+def _cut(answer: Drawn, tokens: int) -> int:
+    lengths, reasons, _ = _sequences(answer)
+    pairs = zip(lengths, reasons, strict=True)
+    return sum(n < 1 or (n < tokens and reason != "stop") for n, reason in pairs)
 
 
 def _unmodelled(sampler: Sampler, answers: Sequence[Drawn], end_unknown: bool) -> tuple[str, ...]:

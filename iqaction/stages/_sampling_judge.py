@@ -13,6 +13,7 @@ from iqaction.report import Check, Coverage, StageResult, UnitFault
 from iqaction.stages import _sampling_report as report
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven, verdict_of
+from iqaction.stages._sampling_alike import alike
 from iqaction.stages._sampling_ask import SAMPLING, asked_prompts
 from iqaction.stages._sampling_decision import METRICS, Decision, passes
 from iqaction.stages._sampling_evidence import Reading, Set, read
@@ -42,9 +43,10 @@ def judge(context: Context) -> StageResult:
     mine = Decision(_reading(context))
     theirs = _baselines(context, context.baseline) if context.baseline is not None else None
     checks = [_lists(mine), *(report.check(context.spec, mine, m, theirs) for m in METRICS)]
-    if theirs is not None and mine.fails and theirs.fails:
+    if theirs is not None:
         # Two engines that are wrong alike, or one wrong belief about both: not this change's doing.
-        checks = [unproven(c, report.ALIKE) if c.verdict is Verdict.FAIL else c for c in checks]
+        same = [False, *(_fail_alike(m, mine, theirs) for m in METRICS)]
+        checks = [unproven(c, report.ALIKE) if s else c for c, s in zip(checks, same, strict=True)]
     if context.plan.is_capture:
         checks = report.capture(mine, checks)
     first = mine.reading.first
@@ -62,6 +64,11 @@ def judge(context: Context) -> StageResult:
         tables=report.tables(context.spec, mine, theirs),
         look=context.look,
     )
+
+
+def _fail_alike(metric: str, mine: Decision, theirs: Decision) -> bool:
+    fail = mine.verdict(metric) is Verdict.FAIL and theirs.verdict(metric) is Verdict.FAIL
+    return fail and alike(metric, mine.reading.first.sums, theirs.reading.first.sums)
 
 
 def _lists(mine: Decision) -> Check:

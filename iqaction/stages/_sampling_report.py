@@ -41,7 +41,9 @@ def check(spec: StageSpec, mine: Decision, metric: str, theirs: Decision | None)
     verdict, sums = mine.verdict(metric), mine.shown
     estimate = _estimate(spec, metric, sums, mine.broken)
     power = ""
-    if verdict is Verdict.UNPROVEN and not (mine.reading.unsound or mine.lacking or mine.striking):
+    if verdict is Verdict.UNPROVEN and not (
+        mine.reading.unsound or mine.lacking or mine.striking or mine.again
+    ):
         power = _power(spec, mine, metric)
     before = _estimate(spec, metric, theirs.shown, theirs.broken).value if theirs else None
     return Check(
@@ -108,6 +110,8 @@ def _reason(spec: StageSpec, mine: Decision, metric: str, verdict: Verdict) -> s
         return f"{said} ({_p(mine.shown.p[metric])}); {when}"
     if mine.lacking:
         return f"{mine.lacking}; {said}"
+    if mine.again:
+        return f"the fresh draws are striking ({', '.join(_NAMES[m] for m in mine.again)}); {said}"
     return said
 
 
@@ -175,11 +179,21 @@ def caveats(context: Context, mine: Decision, theirs: Decision | None) -> tuple[
             "the order of the engine's filters is not known: only positions where every order "
             "keeps the same tokens are judged"
         )
+    if spec.number("temperature") == 1:
+        found.append(
+            "at temperature 1 a server that ignores the temperature draws as it should: only "
+            "another value shows that it is heard"
+        )
+    if any(s.positions.ends_unlisted for s in (mine.reading.first, mine.reading.fresh)):
+        found.append(
+            "texts end in a token that the engine lists no row for: whether they end as often as "
+            "they should is not tested"
+        )
     there, wanted = len(asked_prompts(spec, context.plan)), spec.integer("prompts")
     if there < wanted:
-        found.append(f"sampling: the plan has {there} prompts, {wanted} were wanted")
+        found.append(f"the plan has {there} prompts, {wanted} were wanted")
     if not context.plan.is_capture and theirs is None:
-        found.append("sampling: the baseline has no draws at these settings to compare with")
+        found.append("the baseline has no draws at these settings to compare with")
     if theirs is not None and theirs.fails:
         found.append("the baseline's sampler does not draw from its own log-probabilities")
     return tuple(found)

@@ -28,8 +28,10 @@ NO_ROW = "tokens without a row (parts of a character, the end)"
 AFTER = "after a token without a row"
 EXCLUDED = "prompts with rows that cannot be placed"
 SHORT = "lists shorter than the others"
+BEYOND = "draws that are not in their list, which is shorter than the others"
 BROKEN = "values that are no log-probabilities, or not of this draw"
 UNCLEAR = "lists with two tokens that print alike"
+MAY_HIDE = (NO_ROW, EXCLUDED, BEYOND, BROKEN, UNCLEAR)  # may be left out because of what was drawn
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class Positions:
     end_unknown
         The end of a text has no row and its token is not known: its share of every position is
         not known either.
+    ends_unlisted
+        Texts end in a known token that has no row: whether it is drawn as often as it should be
+        is not seen.
     """
 
     logprobs: NDArray[np.float64]
@@ -58,6 +63,7 @@ class Positions:
     dropped: Mapping[str, int] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     end_unknown: bool = False
+    ends_unlisted: bool = False
 
     @property
     def broken(self) -> int:
@@ -92,6 +98,7 @@ def positions(answers: Sequence[tuple[str, Drawn]], k: int) -> Positions:
         {reason: n for reason, n in dropped.items() if n},
         tuple(dict.fromkeys(unit for unit, _ in answers if unit in lost)),
         any(map(_end_unknown, good)),
+        any(answer.eos_id is not None and _stops(answer) > 0 for answer in good),
     )
 
 
@@ -141,7 +148,7 @@ def _absent(answers: Sequence[Drawn]) -> Mapping[Match, NDArray[np.int64]]:
 
 
 def _is_nameless(rows: Rows, key: int) -> bool:
-    return rows.pieces.get(key, "").replace("\ufffd", "").strip() == ""
+    return rows.pieces.get(key, "unknown").replace("\ufffd", "").strip() == ""
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,7 @@ def _placed(
     after = _after(rows.usable, answer.lengths)
     reasons = _reasons(rows)
     reasons[rows.usable & (held < k - 1)] = SHORT
+    reasons[rows.usable & (held < k - 1) & (place == k)] = BEYOND
     reasons[rows.usable & (misplaced | ~_are_logprobs(logs, value))] = BROKEN
     reasons[after & (reasons == "")] = AFTER
     out = np.isin(top, absent[rows.match]) & (top != PAD)

@@ -208,13 +208,42 @@ def test_judge__in_the_wrong_order():
 
 
 def test_judge__unknown_order(right):
-    """Without an order a correct sampler is judged by what every order keeps, and it is said."""
-    unknown = {k: replace(e, filters=()) for k, e in right.engines.items()}
+    """Where the dialect tells no order a correct sampler is judged by what every order keeps, and
+    it is said."""
+    unknown = {k: replace(e, dialect="openai", filters=()) for k, e in right.engines.items()}
     result = STAGE.judge(replace(right, engines=unknown))
 
     assert result.verdict is not Verdict.FAIL
     assert any("order of the engine's filters is not known" in c for c in result.caveats)
-    assert STAGE.judge(replace(right, engines={})).verdict is not Verdict.FAIL
+
+
+@pytest.mark.parametrize("dialect", ["llamacpp", "vllm", "sglang", ""])
+def test_judge__a_record_that_is_lost(right, hot, dialect):
+    """Without the engine's record, or its order where the dialect tells one, nothing is proven."""
+    read_as = observe(context(USUAL, {}, replace(server().engine, filters=VLLM)), server(seed=3))
+    for where in (right, hot, read_as):
+        lost = {k: replace(e, dialect=dialect, filters=()) for k, e in where.engines.items()}
+
+        assert STAGE.judge(replace(where, engines=lost)).verdict is Verdict.UNPROVEN
+        assert STAGE.judge(replace(where, engines={})).verdict is Verdict.UNPROVEN
+
+
+def fresh_of(where: Context, other: Context) -> Context:
+    """The first draws of one run, and those of another as its fresh ones."""
+    draws = {t: o for t, o in other.seen["sampling"].items() if t.attempt == 2}
+    return altered(where, draws)
+
+
+def test_judge__the_fresh_draws_strike(right, hot):
+    """Fresh draws that are striking, or that lack some, keep good first ones from their PASS."""
+    both = fresh_of(right, hot)
+    result = STAGE.judge(both)
+    tags = sorted(t for t in both.seen["sampling"] if t.attempt == 2)
+
+    assert result.verdict is Verdict.UNPROVEN
+    assert "the fresh draws are striking" in checks(result)["sampling.places"].reason
+    for n in (1, 16, 31):
+        assert STAGE.judge(without(both, set(tags[:n]))).verdict is Verdict.UNPROVEN
 
 
 def test_judge__noise_between_requests():
