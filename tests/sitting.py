@@ -5,14 +5,15 @@
 
 A baseline solves a share of the problems; each that it solves is lost, and each that it does not
 is gained, with the chances that make those shares of all problems. ``dying`` of the solved ones
-get no answer, and a time budget ends before a share of the plan where ``cut`` says so.
+get no answer, and a time budget ends before a share of the plan where ``cut`` says so. Without
+one the candidate is asked as the stage asks it: no further than the first look that decides.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest import mock
 
 import numpy as np
@@ -24,6 +25,8 @@ from iqaction.graders import numbers
 from iqaction.observed import Observed
 from iqaction.report import Check, StageResult
 from iqaction.stages import _paired_items
+from iqaction.stages._gsm8k_judge import questions
+from iqaction.stats.looks import equal_looks
 
 MEMO = functools.lru_cache(maxsize=None)(digest), functools.lru_cache(maxsize=None)(numbers.read)
 
@@ -77,7 +80,19 @@ class Sitting:
             mock.patch.object(_paired_items, "digest", MEMO[0]),
             mock.patch.object(numbers, "read", MEMO[1]),
         ):
-            return exam.judge(observed)
+            return exam.judge(observed if self.cut else self._asked(observed, baseline))
+
+    def _asked(self, observed: Observed, baseline: Observed) -> Observed:
+        """What of it would have been asked."""
+        exam, kept = self.exam, observed.seen[GSM8K]
+        found = _paired_items.covered(questions(exam.context(observed)), baseline, GSM8K, kept)
+        margin = exam.spec.number("margin")
+        for look in equal_looks(exam.problems, _paired_items.LOOKS):
+            if _paired_items.settles(found.first(look.n), margin):
+                asked = set(exam.units[: look.n])
+                seen = {tag: o for tag, o in kept.items() if tag.unit in asked}
+                return replace(observed, seen={GSM8K: seen})
+        return observed
 
     def _sat(self, arm: Arm, letters: str) -> dict[Tag, Observation]:
         kept = {}

@@ -72,7 +72,7 @@ def parse(data: bytes, name: str) -> tuple[Problem, ...]:
             raise ConfigError(
                 f"{place}: the answer does not end in one number after ####", expected=_SHAPE
             )
-        twin = asked.setdefault(question, number)
+        twin = asked.setdefault(question.strip(), number)
         if twin != number:
             raise ConfigError(
                 f"{place}: asks the same as line {twin}",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from iqaction.calls import Arm, Call, Chat, Generation, Tag, digest
+from iqaction.calls import Arm, Call, Chat, Failure, FailureKind, Generation, Tag, digest
 from iqaction.errors import ConfigError
 from iqaction.graders import numbers
 from iqaction.observed import Observed
@@ -143,13 +143,12 @@ def judge(context: Context) -> StageResult:
         _paired_report.completion(found, decisions[1], margin, WORDS),
         _paired_report.same_prompts(items, WORDS),
     )
-    load, lighter = _load(context)
-    if lighter:
+    load, is_lighter = _paired_report.load(context, WORDS.stage)
+    if is_lighter:
         checks = tuple(unproven(c, load) if c.verdict is Verdict.PASS else c for c in checks)
-    seen = _any_answer(context)
     return StageResult(
         WORDS.stage,
-        verdict_of(checks) if seen else Verdict.NOT_RUN,
+        verdict_of(checks) if _is_observed(context) else Verdict.NOT_RUN,
         (*checks, *((_paired_report.mcnemar(decisions[0], WORDS),) if decisions[0] else ())),
         coverage(found, decided=any(is_decided(d) for d in decisions)),
         required=context.spec.required,
@@ -160,7 +159,11 @@ def judge(context: Context) -> StageResult:
             *_smaller(context),
         ),
         meaning=_meaning(decisions),
-        next_steps=_next_steps(decisions, items),
+        next_steps=(
+            *_next_steps(decisions, items),
+            *((_paired_report.SAME_LOAD,) if is_lighter else ()),
+            *_capture_more(context),
+        ),
         tables=_tables(context, found, noise),
         look=context.look,
     )
@@ -182,14 +185,13 @@ def _any_answer(context: Context) -> bool:
     return any(isinstance(o.answer, Generation) for o in context.observed(WORDS.stage).values())
 
 
-def _load(context: Context) -> tuple[str, bool]:
-    """How the plan's load differs from the baseline's, in words; and whether it is less, so that
-    faults under load would not be seen."""
-    theirs, ours = _captured_spec(context), context.spec.params.get("concurrency")
-    before = theirs.params.get("concurrency") if theirs else None
-    if not isinstance(before, int) or not isinstance(ours, int) or before == ours:
-        return "", False
-    return f"gsm8k was asked {ours} at a time, the baseline {before} at a time", ours < before
+def _is_observed(context: Context) -> bool:
+    """True where the engine answered, or said of each request that it gave it up: that is what a
+    completion fails by. Where the way or the server failed, nothing was observed."""
+    answers = [o.answer for o in context.observed(WORDS.stage).values()]
+    failures = [a for a in answers if isinstance(a, Failure) and a.kind is not FailureKind.BUDGET]
+    gave_up = all(a.kind is FailureKind.ABORTED for a in failures) and bool(failures)
+    return _any_answer(context) or gave_up
 
 
 def _smaller(context: Context) -> tuple[str, ...]:
@@ -197,6 +199,19 @@ def _smaller(context: Context) -> tuple[str, ...]:
     if limit == planned:
         return ()
     return (f"the baseline was captured with a limit of {limit:,} problems: no more are compared",)
+
+
+def _capture_more(context: Context) -> tuple[str, ...]:
+    """Where the baseline has too few problems for any candidate to PASS."""
+    limit, margin = _limit(context), context.spec.number("margin")
+    if limit == context.spec.integer("limit"):
+        return ()
+    if not _paired_report.out_of_reach(limit, margin, WORDS):
+        return ()
+    return (
+        f"capture the baseline with more problems: with its {limit:,} no candidate can PASS at "
+        f"this margin, and it takes at least {_paired_report.fewest_to_pass(margin):,}",
+    )
 
 
 def _meaning(decisions: tuple[Decision | None, Decision | None]) -> tuple[str, ...]:

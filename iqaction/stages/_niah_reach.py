@@ -6,12 +6,11 @@ Knows counts and a margin. Knows no answer.
 from __future__ import annotations
 
 import math
-from itertools import count, takewhile
+from itertools import takewhile
 
+from iqaction.stages._paired_report import can_pass, fewest_to_pass
 from iqaction.stats.looks import Look, looks_at
-from iqaction.stats.paired import pairs_needed, tango, too_few_solved
-
-_Z = 1.959963984540054  # one look at one-sided .025
+from iqaction.stats.paired import PLAIN_Z, pairs_needed, tango, too_few_solved
 
 
 def one_look(n: int) -> Look:
@@ -22,28 +21,30 @@ def one_look(n: int) -> Look:
 
 def least_questions(margin: float) -> int:
     """With how many questions a loss of the margin is excluded where nothing changes."""
-    n = math.ceil(_Z * _Z * (1 / margin - 1))  # Tango's bound without a flip is z^2 / (n + z^2)
+    n = math.ceil(
+        PLAIN_Z * PLAIN_Z * (1 / margin - 1)
+    )  # Tango's bound without a flip is z^2 / (n + z^2)
     while not _excludes(0, n, margin):
         n += 1
     return n
 
 
 def _excludes(lost: int, n: int, margin: float) -> bool:
-    interval = tango(lost, 0, n, _Z)
+    interval = tango(lost, 0, n, PLAIN_Z)
     return interval is not None and interval.high <= margin
 
 
 def _proves(lost: int, n: int, margin: float) -> bool:
-    interval = tango(lost, 0, n, _Z)
+    interval = tango(lost, 0, n, PLAIN_Z)
     return interval is not None and interval.low > margin
 
 
 def out_of_reach(n: int, margin: float) -> str:
     """Why ``n`` questions cannot prove a loss within the margin even of an unchanged model that
     answers all of them; "" where they can."""
-    if n and _excludes(0, n, margin) and not too_few_solved(n, n, margin):
+    if can_pass(n, margin, looks=1):
         return ""
-    least = next(k for k in count(least_questions(margin)) if not too_few_solved(k, k, margin))
+    least = fewest_to_pass(margin, looks=1)
     return (
         f"cannot PASS: {n} questions are too few to exclude a loss of more than "
         f"{_points(margin)}, even where every answer stays right (it takes {least}: raise "

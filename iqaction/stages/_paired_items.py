@@ -294,10 +294,12 @@ def decide(found: Covered, margin: float, side: Callable[[Graded], bool | None])
     ``completed``.
 
     A pass is told at the last look that was reached, which has to find it too: usually that is
-    the one that decides, since asking ends there. Lost evidence takes a pass away. A loss beyond the margin ends the test
-    only where the exact test is sure that there is a loss at all: in a short plan the margin is
-    little beside what flips by chance, and the bound alone fails one unchanged candidate in a
-    hundred. Where it is not sure, later looks may still find the loss, and none finds a pass.
+    the one that decides, since asking ends there. Lost evidence takes a pass away.
+
+    A loss beyond the margin ends the test only where the exact test is sure that there is a loss
+    at all: in a short plan the margin is little beside what flips by chance, and the bound alone
+    fails one unchanged candidate in a hundred. Where it is not sure, later looks may still find
+    the loss, and none finds a pass.
     """
     pairs = [Pair(side(item.baseline), side(item.candidate)) for item in found.items]
     decision = decide_in_order(pairs, found.looks, margin)

@@ -13,11 +13,23 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import NormalDist
 
+from iqaction.calls import Arm
 from iqaction.report import Check, Estimate, Table
+from iqaction.stages._base import Context
 from iqaction.stages._paired_items import LOOKS, Covered, Flips, Graded, Item, Kind, flips
 from iqaction.stages._paths import first_difference
 from iqaction.stats.looks import Look, equal_looks
-from iqaction.stats.paired import Decision, Finding, Reach, pairs_needed, reach, tango
+from iqaction.stats.paired import (
+    PLAIN_Z,
+    SOLVED_MARGINS,
+    Decision,
+    Finding,
+    Reach,
+    pairs_needed,
+    reach,
+    tango,
+    too_few_solved,
+)
 from iqaction.stats.proportions import exceeds_p, wilson
 from iqaction.verdict import Verdict
 
@@ -25,8 +37,6 @@ _VERDICTS = {Finding.WITHIN: Verdict.PASS, Finding.BEYOND: Verdict.FAIL}
 _MOST_FLIPS = 50  # rows of the table
 _FLIPS_P = 0.01
 _TYPICAL = (0.01, 0.03, 0.06)  # shares that flip between two launches of one engine
-_SOLVED_MARGINS = 10
-_PLAIN_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -56,25 +66,61 @@ def share_of(hits: int, n: int) -> str:
 
 def out_of_reach(planned: int, margin: float, words: Words) -> str:
     """Why that many items cannot PASS whatever is answered; "" where they can."""
-    if _SOLVED_MARGINS * margin >= 1:
+    if SOLVED_MARGINS * margin >= 1:
         return (
             f"cannot PASS: with a margin of {points(margin)} no baseline solves the "
-            f"{_SOLVED_MARGINS} margins that there must be to lose"
+            f"{SOLVED_MARGINS} margins that there must be to lose"
         )
-    if _excludes(planned, margin):
+    if can_pass(planned, margin):
         return ""
-    least = math.ceil(_PLAIN_Z**2 * (1 - margin) / margin)  # at a single look
-    fewest = next(n for n in count(least) if _excludes(n, margin))
     return (
-        f"cannot PASS: {planned:,} {words.many}, and it takes at least {fewest:,} to exclude a "
-        f"loss of {points(margin)}, even where no answer flips"
+        f"cannot PASS: {planned:,} {words.many}, and it takes at least "
+        f"{fewest_to_pass(margin):,} to exclude a loss of {points(margin)}, even where no answer "
+        "flips"
     )
 
 
-def _excludes(n: int, margin: float) -> bool:
-    """True where n items that all stay as they were exclude a loss of the margin at last."""
-    bound = tango(0, 0, n, equal_looks(n, LOOKS)[-1].z)
+def can_pass(n: int, margin: float, looks: int = LOOKS) -> bool:
+    """True where n items that all are and stay right exclude a loss of the margin at last, and
+    are provably enough to lose."""
+    if n < 1 or too_few_solved(n, n, margin):
+        return False
+    bound = tango(0, 0, n, equal_looks(n, looks)[-1].z)
     return bound is not None and bound.high <= margin
+
+
+def fewest_to_pass(margin: float, looks: int = LOOKS) -> int:
+    """With how many items a PASS is within reach; ``margin`` below .1, which no number reaches."""
+    least = max(1, math.floor(PLAIN_Z**2 * (1 - margin) / margin))  # at a single look
+    return next(n for n in count(least) if can_pass(n, margin, looks))
+
+
+def load(context: Context, stage: str) -> tuple[str, bool]:
+    """How the plan's load differs from the baseline's, in words; and whether it is less, or may
+    be, so that faults under load would not be seen.
+
+    What "auto" came to is known of the baseline, where it was kept; of the candidate it is not.
+    """
+    assert context.baseline is not None
+    asked = context.baseline.plan.stage(stage)
+    before = asked.params.get("concurrency") if asked is not None else None
+    now = context.spec.params.get("concurrency")
+    if asked is None or before == now:
+        return "", False
+    kept = context.baseline.concurrency.get((Arm.BASELINE, 0))
+    known = before if isinstance(before, int) else kept[0] if kept is not None else None
+    if known is not None and known == now:
+        return "", False
+    is_less = now < known if isinstance(now, int) and known is not None else known != 1
+    said = f"asked {_at_a_time(now)}, the baseline {_at_a_time(before if known is None else known)}"
+    return said, is_less
+
+
+def _at_a_time(planned: object) -> str:
+    return f"{planned} at a time" if isinstance(planned, int) else "as traffic is"
+
+
+SAME_LOAD = "give the plan the `concurrency` that the baseline was captured with"
 
 
 def accuracy(found: Covered, decision: Decision | None, margin: float, words: Words) -> Check:
@@ -95,8 +141,8 @@ def accuracy(found: Covered, decision: Decision | None, margin: float, words: Wo
             "same prompt?"
         ),
         Finding.TOO_FEW_SOLVED: (
-            f"too few solved to lose: the baseline must provably solve {_SOLVED_MARGINS} margins "
-            f"({percent(_SOLVED_MARGINS * margin)})"
+            f"too few solved to lose: the baseline must provably solve {SOLVED_MARGINS} margins "
+            f"({percent(SOLVED_MARGINS * margin)}){_too_few(hits[0], len(items), words)}"
         ),
     }
     return _check(_Line(metric, title, said, meant), found, decision, hits)
@@ -119,11 +165,16 @@ def completion(found: Covered, decision: Decision | None, margin: float, words: 
             "model, and the same prompt?"
         ),
         Finding.TOO_FEW_SOLVED: (
-            "too few of the baseline's own texts end within the token limit to lose any: raise "
-            "`max_tokens`"
+            "too few of the baseline's own texts provably end within the token limit to lose any"
+            + (_too_few(hits[0], len(items), words) or ": raise `max_tokens`")
         ),
     }
     return _check(_Line(metric, title, said, meant), found, decision, hits)
+
+
+def _too_few(hits: int, n: int, words: Words) -> str:
+    """Where all are right, it is their number that is too small, and no answer's fault."""
+    return f", and {n:,} {words.many} are too few to prove it" if hits == n else ""
 
 
 @dataclass(frozen=True)

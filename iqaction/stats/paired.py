@@ -25,8 +25,8 @@ from typing import NamedTuple
 from iqaction.stats.looks import Look
 from iqaction.stats.proportions import Interval, mcnemar_exact, wilson
 
-_SOLVED_MARGINS = 10  # a baseline that does not provably solve so many has too little to lose
-_PLAIN_Z = 1.959963984540054  # one look at one-sided .025
+SOLVED_MARGINS = 10  # a baseline that does not provably solve so many has too little to lose
+PLAIN_Z = 1.959963984540054  # one look at one-sided .025
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def too_few_solved(solved: int, n: int, margin: float) -> bool:
 
     That is, unless Wilson's lower 95 % limit of its solved share is ten margins or more.
     """
-    return not wilson(solved, n, 0.95).low >= _SOLVED_MARGINS * margin
+    return not wilson(solved, n, 0.95).low >= SOLVED_MARGINS * margin
 
 
 def decide(counts: Counts, look: Look, margin: float) -> Decision:
@@ -262,7 +262,7 @@ def decide_in_order(pairs: Sequence[Pair], looks: Sequence[Look], margin: float)
 
 
 def reach(
-    n: int, flip_rate: float, margin: float, *, z: float = _PLAIN_Z, power: float = 0.8
+    n: int, flip_rate: float, margin: float, *, z: float = PLAIN_Z, power: float = 0.8
 ) -> Reach:
     """What ``n`` pairs decide where a share ``flip_rate`` flips, half each way, without any loss.
 
@@ -286,7 +286,7 @@ def reach(
 
 
 def pairs_needed(
-    lost: float, gained: float, margin: float, *, z: float = _PLAIN_Z, power: float = 0.8
+    lost: float, gained: float, margin: float, *, z: float = PLAIN_Z, power: float = 0.8
 ) -> int | None:
     """How many pairs prove a loss within the margin where those shares are lost and gained.
 
@@ -318,7 +318,7 @@ def _gained_beyond(counts: Counts, margin: float) -> bool:
     At the plain level, since at an early boundary a real gain passes before it is proven; that
     costs nothing but a pass.
     """
-    interval = tango(*counts.best, counts.n, _PLAIN_Z)
+    interval = tango(*counts.best, counts.n, PLAIN_Z)
     return interval is not None and interval.high < -margin
 
 

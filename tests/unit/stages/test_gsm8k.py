@@ -554,8 +554,19 @@ def test_judge__nothing() -> None:
     """Without one answer the stage did not run, whatever else is there."""
     assert SMALL.result(SOLVED, "").verdict is NOT_RUN
     assert SMALL.result(SOLVED, "T*240").verdict is NOT_RUN
+    assert SMALL.result(SOLVED, "S*240").verdict is NOT_RUN
+    assert SMALL.result(SOLVED, "F*239 T").verdict is NOT_RUN
     assert SMALL.result(SOLVED, "B").verdict is NOT_RUN
     assert SMALL.result("", SOLVED).verdict is UNPROVEN
+
+
+def test_judge__gives_everything_up() -> None:
+    """An engine that takes every request and gives each up did answer: its texts are not whole."""
+    result = SMALL.result(SOLVED, "F*240")
+
+    assert result.verdict is FAIL
+    assert check(result, "completion").verdict is FAIL
+    assert SMALL.result("F*240", "F*240").verdict is UNPROVEN
 
 
 def test_judge__template() -> None:
@@ -573,14 +584,55 @@ def test_judge__template() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "verdict"), [(8, 8, PASS), (8, 4, UNPROVEN), (4, 8, PASS), ("auto", 4, PASS)]
+    ("before", "traffic", "now", "said"),
+    [
+        (8, None, 8, ""),
+        ("auto", 4, "auto", ""),
+        ("auto", 4, 4, ""),
+        (4, None, 8, "asked 8 at a time, the baseline 4 at a time"),
+        ("auto", 4, 8, "asked 8 at a time, the baseline 4 at a time"),
+        (1, None, "auto", "asked as traffic is, the baseline 1 at a time"),
+        (8, None, 4, "!asked 4 at a time, the baseline 8 at a time"),
+        ("auto", 4, 1, "!asked 1 at a time, the baseline 4 at a time"),
+        ("auto", None, 4, "!asked 4 at a time, the baseline as traffic is"),
+        (8, None, "auto", "!asked as traffic is, the baseline 8 at a time"),
+    ],
 )
-def test_judge__load(before: object, now: object, verdict: Verdict) -> None:
-    """A candidate that was asked less at a time than its baseline does not PASS."""
+def test_judge__load(before: object, traffic: int | None, now: object, said: str) -> None:
+    """A candidate that was asked less at a time than its baseline, or may have been, does not
+    PASS; one that was asked otherwise is said to be."""
     baseline = Exam(240, {"concurrency": before}).capture(SOLVED)
+    if traffic is not None:
+        baseline = replace(baseline, concurrency={(Arm.BASELINE, 0): (traffic, "plan")})
     exam = Exam(240, {"concurrency": now})
+    result = exam.judge(exam.compare(baseline, SOLVED))
 
-    assert exam.judge(exam.compare(baseline, SOLVED)).verdict is verdict
+    assert result.verdict is (UNPROVEN if said.startswith("!") else PASS)
+    assert [c for c in result.caveats if c.startswith("asked")] == ([said.strip("!")] * bool(said))
+    assert any("`concurrency`" in s for s in result.next_steps) is said.startswith("!")
+
+
+def test_judge__caveats_name_no_stage() -> None:
+    """Reports put the stage's name before its caveats: they do not do so themselves."""
+    result = judged("RR*200 TR*10 RT*10 RP*20")
+    alone = SMALL.judge(SMALL.capture("R*9 W*221 T*10", again="R*100"))
+
+    assert result.caveats
+    assert len(alone.caveats) == 3
+    assert not [c for c in (*result.caveats, *alone.caveats) if "gsm8k" in c.lower()]
+
+
+def test_judge__small_baseline() -> None:
+    """A baseline of so few problems that no candidate can PASS says to capture more."""
+    baseline = Exam(360, {"limit": 150}).capture("R*150")
+    exam = Exam(360)
+    result = exam.judge(exam.compare(baseline, "R*150"))
+
+    assert result.verdict is UNPROVEN
+    assert any("capture the baseline with more problems: with its 150" in s and "205" in s
+               for s in result.next_steps)  # fmt: skip
+    enough = Exam(360, {"limit": 300}).capture("R*300")
+    assert exam.judge(exam.compare(enough, "R*300")).next_steps == ()
 
 
 def test_judge__other_answers() -> None:

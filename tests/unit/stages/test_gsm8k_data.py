@@ -66,6 +66,10 @@ def test_convert__keeps_bytes(data: bytes) -> None:
         (ROW + b'{"question": "x", "answer": "4"}', "x.jsonl:2: the answer does not end in one"),
         (ROW + b'{"question": "x", "answer": "#### a"}', "x.jsonl:2: the answer does not end"),
         (ROW + ROW, "x.jsonl:2: asks the same as line 1"),
+        (
+            b'{"question": "x", "answer": "#### 1"}\n{"question": " x\\n", "answer": "#### 1"}',
+            "x.jsonl:2: asks the same as line 1",
+        ),
         (ROW + b"\xff", "x.jsonl:2: not UTF-8"),
         (ROW + b'{"question": "\\ud800", "answer": "#### 1"}', "x.jsonl:2: the question holds"),
         (ROW + b'{"question": ' + b"9" * 5000 + b"}", "x.jsonl:2: not JSON"),

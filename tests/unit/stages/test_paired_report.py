@@ -87,6 +87,22 @@ def test_power(found: Covered, said: str) -> None:
     assert bool(told(found).power) is bool(said)
 
 
+def test_too_few_solved() -> None:
+    """A baseline that is whole and right throughout is not told to change its token limit."""
+    found = covered((R, R, 200))
+    one = completion(found, decide(found, 0.099, completed), 0.099, WORDS)
+
+    assert one.verdict is Verdict.UNPROVEN
+    assert "200 questions are too few to prove it" in one.reason
+    assert "max_tokens" not in one.reason
+    assert "too few to prove it" in told(found, 0.099).reason
+    cut = Graded(Kind.WRONG, ended=False)
+    mostly = covered((R, R, 300), (cut, cut, 100))
+    assert "raise `max_tokens`" in (
+        completion(mostly, decide(mostly, 0.09, completed), 0.09, WORDS).reason
+    )
+
+
 def test_completion() -> None:
     """Texts that are cut off or fail are told apart."""
     cut = Graded(Kind.WRONG, ended=False)
@@ -105,6 +121,9 @@ def test_completion() -> None:
         (205, 0.02, ""),
         (204, 0.02, "204 questions, and it takes at least 205"),
         (1, 0.02, "1 questions, and it takes at least 205"),
+        (380, 0.099, "it takes at least 381"),
+        (381, 0.099, ""),
+        (0, 0.02, "at least 205"),
         (5000, 0.1, "no baseline solves the 10 margins"),
     ],
 )
