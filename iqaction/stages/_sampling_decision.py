@@ -82,7 +82,7 @@ class Decision:
             return Verdict.UNPROVEN
         if metric in self.flagged and self.again:
             return Verdict.FAIL
-        if self.lacking or self.again or metric in self.striking:
+        if self.lacking or metric in (*self.striking, *self.again):
             return Verdict.UNPROVEN
         return Verdict.PASS if within(metric, self.shown, self.broken) else Verdict.UNPROVEN
 

@@ -110,8 +110,10 @@ def _reason(spec: StageSpec, mine: Decision, metric: str, verdict: Verdict) -> s
         return f"{said} ({_p(mine.shown.p[metric])}); {when}"
     if mine.lacking:
         return f"{mine.lacking}; {said}"
-    if mine.again:
-        return f"the fresh draws are striking ({', '.join(_NAMES[m] for m in mine.again)}); {said}"
+    if metric in mine.again:
+        fresh = mine.reading.fresh
+        again = _said(spec, fresh.sums, metric, fresh.positions.broken)
+        return f"{said}; the fresh draws are striking: {again} ({_p(fresh.sums.p[metric])})"
     return said
 
 

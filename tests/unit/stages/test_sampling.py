@@ -242,6 +242,7 @@ def test_judge__the_fresh_draws_strike(right, hot):
 
     assert result.verdict is Verdict.UNPROVEN
     assert "the fresh draws are striking" in checks(result)["sampling.places"].reason
+    assert checks(result)["sampling.support"].verdict is Verdict.PASS
     for n in (1, 16, 31):
         assert STAGE.judge(without(both, set(tags[:n]))).verdict is Verdict.UNPROVEN
 
