@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from iqaction import shards
@@ -34,7 +34,7 @@ from iqaction.plan import StageSpec
 from iqaction.stages import _haystack
 from iqaction.stages._base import Asking, Context, Round
 from iqaction.stages._niah_answer import named
-from iqaction.stages._paired_items import Questions, Read, permuted
+from iqaction.stages._paired_items import AGAIN, Graded, Kind, Questions, Read, graded, permuted
 
 NIAH = "niah"
 MEASURE = "measure"  # the leg in which lengths are measured
@@ -303,3 +303,28 @@ def is_overflow(failure: Failure) -> bool:
     if failure.kind is FailureKind.UNSUPPORTED:  # of a plain chat, the dialects call nothing else
         return True
     return failure.status in _REFUSED and _TOO_LONG.search(failure.message) is not None
+
+
+def refused(kept: Mapping[Tag, Observation], tag: Tag, side: Graded) -> str:
+    """What the engine said to a question that is too long for it; "" where it is not."""
+    if side.kind not in (Kind.LOST, Kind.FAILED):
+        return ""
+    for attempt in (0, AGAIN):
+        observation = kept.get(replace(tag, attempt=attempt))
+        answer = observation.answer if observation is not None else None
+        if isinstance(answer, Failure) and is_overflow(answer):
+            return f"it does not fit: {answer.message}"
+    return ""
+
+
+def is_comparable(known: Questions, kept: Mapping[Tag, Observation], unit: str) -> bool:
+    """False where the baseline, whose evidence ``kept`` is, cannot be compared with whatever is
+    answered: it was not asked, was refused, or broke down twice.
+
+    What only the way lost of it is asked of a candidate too: that counts as badly as it can,
+    and one of many does not stand in the way of a PASS.
+    """
+    side = graded(known, kept, unit, Arm.BASELINE)
+    if side.kind is Kind.LOST:
+        return not refused(kept, known.tag(unit, Arm.BASELINE), side)
+    return side.right is not None

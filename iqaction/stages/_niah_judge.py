@@ -1,32 +1,31 @@
 """Judging `niah`: what was lost against the baseline, and where. Pure.
 
 Four checks: the paired loss over all questions; no length or depth that loses alone, which a
-long plan's total would hide; questions that fit into the candidate's context as they did into the
-baseline's; prompts that reach the model as before. What the *baseline* could not be asked is left
-out and said; all else that lacks is counted as badly as it can be.
+long plan's total would hide, or that the baseline itself broke down on; questions that fit into
+the candidate's context as they did into the baseline's; prompts that reach the model as before.
+What the *baseline* could not be asked is left out and said; all else that lacks is counted as
+badly as it can be.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from iqaction.calls import Arm, EngineInfo, Failure, Observation, Tag
+from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Check, Coverage, Estimate, StageResult, UnitFault
 from iqaction.stages import _niah_tables as tables
+from iqaction.stages import _paired_report
 from iqaction.stages._base import Context
-from iqaction.stages._checks import verdict_of
-from iqaction.stages._niah_items import NIAH, Item, fits, is_overflow, items, questions
+from iqaction.stages._checks import unproven, verdict_of
+from iqaction.stages._niah_items import NIAH, Item, fits, items, questions, refused
 from iqaction.stages._niah_prompts import differing, measured, reached
 from iqaction.stages._niah_reach import decides, one_look, power
 from iqaction.stages._niah_tables import Row
 from iqaction.stages._paired_items import (
-    AGAIN,
     Flips,
-    Graded,
     Kind,
     Questions,
     faults,
@@ -57,7 +56,10 @@ def judge(context: Context) -> StageResult:
     rows = _rows(context, context.baseline, known)
     judged = [r for r in rows if r.is_judged]
     margin = spec.number("margin")
-    checks = (_found(judged, margin), _where(judged), _fitting(rows), reached(judged))
+    checks = (_found(judged, margin), _where(rows, judged), _fitting(rows), reached(judged))
+    load, is_lighter = _paired_report.load(context, NIAH)
+    if is_lighter and checks[0].verdict is Verdict.PASS:
+        checks = (unproven(checks[0], load), *checks[1:])
     answered = any(r.both.candidate.right is not None for r in judged)
     return StageResult(
         NIAH,
@@ -71,10 +73,15 @@ def judge(context: Context) -> StageResult:
             *_left_out(rows),
             *measured(spec, theirs, [(r.item, r.both.baseline) for r in rows if not r.left_out]),
             *_flips(judged, floor(known, context.baseline, NIAH)),
+            *_unended(judged),
             *_flags(judged),
+            *((load,) if load else ()),
         ),
         meaning=tables.meaning(judged),
-        next_steps=tables.next_steps(judged),
+        next_steps=(
+            *tables.next_steps(judged),
+            *((_paired_report.SAME_LOAD,) if is_lighter else ()),
+        ),
         tables=tables.compared(rows),
         look=context.look,
     )
@@ -92,8 +99,8 @@ def _rows(context: Context, baseline: Observed, known: Questions) -> list[Row]:
             graded(known, ours, item.unit, Arm.CANDIDATE),
         )
         too_long = (
-            _too_long(item, before) or _refused(theirs, a, both.baseline),
-            _too_long(item, now) or _refused(ours, b, both.candidate),
+            _too_long(item, before) or refused(theirs, a, both.baseline),
+            _too_long(item, now) or refused(ours, b, both.candidate),
         )
         rows.append(Row(item, both, too_long))
     return rows
@@ -108,18 +115,6 @@ def _too_long(item: Item, engine: EngineInfo | None) -> str:
     if engine is None or fits(item, engine):
         return ""
     return f"{item.length} tokens do not fit into a context of {engine.max_model_len}"
-
-
-def _refused(kept: Mapping[Tag, Observation], tag: Tag, side: Graded) -> str:
-    """What the engine said to a question that is too long for it; "" where it is not."""
-    if side.kind not in (Kind.LOST, Kind.FAILED):
-        return ""
-    for attempt in (0, AGAIN):
-        observation = kept.get(replace(tag, attempt=attempt))
-        answer = observation.answer if observation is not None else None
-        if isinstance(answer, Failure) and is_overflow(answer):
-            return f"it does not fit: {answer.message}"
-    return ""
 
 
 def _found(judged: Sequence[Row], margin: float) -> Check:
@@ -182,24 +177,46 @@ def _said(counts: Counts, right: int, p: float) -> str:
     return said
 
 
-def _where(judged: Sequence[Row]) -> Check:
-    """No length and no depth loses alone: in a long plan the total would hide it."""
+def _where(rows: Sequence[Row], judged: Sequence[Row]) -> Check:
+    """No length and no depth loses alone: in a long plan the total would hide it. Where most of
+    one could not be judged because the baseline broke down on it, that is not known."""
     title = f"{_TITLE}no length or depth lost alone"
     if not judged:
         return Check("niah.where", title, Verdict.UNPROVEN, "no question could be compared")
     sizes, depths = tables.by(judged, _length), tables.by(judged, _depth)
-    groups = {f"{size:g} tokens": rows for (size,), rows in sizes.items()}
-    groups |= {f"depth {depth:g}": rows for (depth,), rows in depths.items()}
+    groups = {f"{size:g} tokens": some for (size,), some in sizes.items()}
+    groups |= {f"depth {depth:g}": some for (depth,), some in depths.items()}
     found = []
-    for name, rows in groups.items():
-        lost, gained = sum(r.is_lost for r in rows), sum(r.is_gained for r in rows)
+    for name, some in groups.items():
+        # What the way lost of the baseline's answers is as bad as it can be.
+        lost = sum(r.is_lost or r.both.baseline.right is None for r in some)
+        gained = sum(r.is_gained for r in some)
         p = mcnemar_exact(lost, gained) / 2 if lost > gained else 1.0
         if p < _WHERE_P / len(groups):
-            found.append(f"{lost} of {len(rows)} lost and {gained} gained at {name} (p = {p:.1g})")
+            found.append(f"{lost} of {len(some)} lost and {gained} gained at {name} (p = {p:.1g})")
+    broken, unfit = _unjudged(rows)
+    found += broken
     if found:
         return Check("niah.where", title, Verdict.UNPROVEN, "; ".join(found))
     said = f"none of {len(sizes)} lengths and {len(depths)} depths loses more than chance would"
+    if unfit:
+        said += f"; not judged, for the baseline's context is shorter: {', '.join(unfit)}"
     return Check("niah.where", title, Verdict.PASS, said)
+
+
+def _unjudged(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Lengths and depths that the baseline broke down on, mostly, with how often; and those of
+    which none fits into its context, as it said itself."""
+    broken, unfit = [], []
+    for key, name in ((_length, "{:g} tokens"), (_depth, "depth {:g}")):
+        for (value,), some in tables.by(rows, key).items():
+            lost = sum(not r.too_long[0] and r.both.baseline.right is None for r in some)
+            at = name.format(value)
+            if 2 * lost > sum(not r.too_long[0] for r in some):
+                broken.append(f"the baseline has no answer to {lost} of {len(some)} at {at}")
+            elif all(r.too_long[0] for r in some):
+                unfit.append(at)
+    return broken, unfit
 
 
 def _length(row: Row) -> tuple[float, ...]:
@@ -270,6 +287,18 @@ def _flips(judged: Sequence[Row], at_rest: Flips) -> list[str]:
     return [f"{said}, {at_rest.flipped} of {at_rest.n} in a relaunch of the baseline{more}"]
 
 
+def _unended(judged: Sequence[Row]) -> list[str]:
+    """Where a candidate finds the code and writes on: the needle is found, and yet it changed."""
+    both = [r.both for r in judged if None not in (r.both.baseline.right, r.both.candidate.right)]
+    n = sum(b.baseline.ended and not b.candidate.ended for b in both)
+    if not n:
+        return []
+    return [
+        f"{n} of {len(both)} answers ran into the token limit or a loop where the baseline's "
+        "ended: the candidate does not stop as it did"
+    ]
+
+
 def _flags(judged: Sequence[Row]) -> list[str]:
     flags = Counter(f for r in judged for f in r.both.candidate.flags)
     return [f"{n} of {len(judged)} answers: {flag}" for flag, n in flags.most_common(5)]
@@ -282,8 +311,8 @@ def _capture(context: Context) -> StageResult:
     sides = []
     for item in items(spec):
         side = graded(known, kept, item.unit, Arm.BASELINE)
-        refused = _refused(kept, known.tag(item.unit, Arm.BASELINE), side)
-        sides.append((item, side, _too_long(item, engine) or refused))
+        said = refused(kept, known.tag(item.unit, Arm.BASELINE), side)
+        sides.append((item, side, _too_long(item, engine) or said))
     asked = [(i, s) for i, s, too_long in sides if not too_long]
     right, n = sum(s.right is True for _, s in asked), len(asked)
     answered = sum(s.right is not None for _, s in asked)

@@ -25,6 +25,7 @@ from iqaction.stages._niah_items import (
     MOST_TOKENS,
     NIAH,
     fits,
+    is_comparable,
     is_overflow,
     items,
     measuring,
@@ -34,7 +35,7 @@ from iqaction.stages._niah_items import (
 )
 from iqaction.stages._niah_judge import judge
 from iqaction.stages._niah_reach import out_of_reach
-from iqaction.stages._paired_items import AGAIN, Questions, graded
+from iqaction.stages._paired_items import AGAIN, Questions
 
 _LEAST_FILLER = 32  # tokens, in the shortest text
 
@@ -91,7 +92,7 @@ class Niah(OwnStage):
         """The lengths, in a capture; then every question, and once more what failed.
 
         Of a capture's relaunches the first is asked everything, for the floor, and no other.
-        Nothing is asked that does not fit, or that the baseline has no answer to.
+        Nothing is asked that does not fit, or that the baseline cannot be compared on.
         """
         if context.launch > 1:
             return
@@ -103,7 +104,7 @@ class Niah(OwnStage):
         engine = context.engines.get((context.arm, context.launch))
         units = [item.unit for item in mine(context) if fits(item, engine)]
         if context.arm is not Arm.BASELINE:
-            units = [u for u in units if graded(known, kept, u, Arm.BASELINE).right is not None]
+            units = [u for u in units if is_comparable(known, kept, u)]
         yield from _asking(context, known, units)
 
     def judge(self, context: Context) -> StageResult:

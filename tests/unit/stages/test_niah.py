@@ -327,6 +327,44 @@ def test_judge__baseline_context(told: bool) -> None:
     assert found.tables[0].rows[3][2:5] == ("does not fit", "", "does not fit")
 
 
+def test_judge__not_judged_length() -> None:
+    """Which lengths the baseline's context is too short for stands in a check."""
+    params = {"trials": 16}
+    reference = captured(Server(context=400, version="1.0"), **params)
+    found = result(compared(Server(), reference, **params))
+
+    assert check(found, "niah.where").reason.endswith(
+        "; not judged, for the baseline's context is shorter: 512 tokens"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (8, 8, ""),
+        (4, 8, "asked 8 at a time, the baseline 4 at a time"),
+        (8, 1, "!asked 1 at a time, the baseline 8 at a time"),
+        ("auto", 1, "!asked 1 at a time, the baseline as traffic is"),
+    ],
+)
+def test_judge__load(before: int | str, now: int | str, said: str) -> None:
+    """A candidate that was asked less at a time than its baseline does not PASS."""
+    reference = captured(launches=0, concurrency=before)
+    found = result(compared(Server(), reference, concurrency=now))
+
+    assert found.verdict is (Verdict.UNPROVEN if said.startswith("!") else Verdict.PASS)
+    assert [c for c in found.caveats if c.startswith("asked")] == [said.strip("!")] * bool(said)
+
+
+def test_judge__does_not_stop(baseline: Observed) -> None:
+    """A candidate that finds every code and always runs into the limit is said to."""
+    found = result(compared(Server(finish="length"), baseline))
+
+    assert any(c.startswith("48 of 48 answers ran into the token limit") for c in found.caveats)
+    same = result(compared(Server(finish="length"), captured(Server(finish="length"))))
+    assert not any("token limit" in c for c in same.caveats)
+
+
 def test_judge__nothing_fits() -> None:
     """Where nothing fits into the baseline's context there is nothing to judge."""
     reference = captured(Server(context=100))

@@ -161,6 +161,63 @@ def test_judge__reference_that_dies() -> None:
     assert any(c.startswith("2 of 48 questions are left out") for c in found.caveats)
 
 
+def test_judge__reference_timed_out() -> None:
+    """What the way lost of the baseline is asked of the candidate too, and counted as lost: a
+    single one of many is no reason against a PASS, and a share beyond the margin is."""
+    many = {"trials": 20}
+    every = [i.unit for i in items(spec(**many))]
+    slow = Failure(FailureKind.TIMEOUT, "no answer")
+    for n, verdict in ((1, Verdict.PASS), (6, Verdict.UNPROVEN)):
+        gone = every[:n]
+        reference = captured(
+            Server(fails=lambda c, gone=gone: slow if c.tag.unit in gone else None), **many
+        )
+        server = Server()
+        found = result(compared(server, reference, **many))
+
+        assert len(server.chats) == 120
+        assert found.verdict is verdict
+        assert found.coverage.failed == tuple(gone)
+        assert found.coverage.left_out == ()
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("answered", [0, 5])
+def test_judge__reference_broke_at_one_length(once: bool, answered: int) -> None:
+    """A length that the baseline broke down on, mostly, is not judged, and is no PASS."""
+    many = {"trials": 20}
+    gone = {i.unit for i in items(spec(**many)) if i.length == 512 and i.trial >= answered}
+    dead = Failure(FailureKind.ABORTED, "no answer")
+    reference = captured(Server(fails=lambda c: dead if c.tag.unit in gone else None), **many)
+    if once:  # what failed once, without a second answer, was lost on the way
+        seconds = {t for t in reference.seen["niah"] if t.attempt and t.leg == "niah"}
+        reference = without(reference, seconds)
+    found = result(compared(Server(finds=below(300)), reference, **many))
+
+    assert found.verdict in ((Verdict.UNPROVEN, Verdict.FAIL) if answered else (Verdict.UNPROVEN,))
+    assert f"no answer to {len(gone)} of 60 at 512 tokens" in check(found, "niah.where").reason
+
+
+def test_judge__second_answers_lost() -> None:
+    """Losing the baseline's second answers, with a failure left in their place, gives no PASS to
+    what was lost at one length."""
+    many = {"lengths": tuple(range(150, 275, 5)), "trials": 5}
+    gone = {i.unit for i in items(spec(**many)) if i.length == 270}
+    slow = Failure(FailureKind.TIMEOUT, "no answer")
+
+    def fails(call: Call) -> Failure | None:
+        return slow if call.tag.unit in gone and not call.tag.attempt else None
+
+    reference = captured(Server(fails=fails), launches=0, **many)
+    observed = compared(Server(finds=spare(gone)), reference, **many)
+    second = {t for t in reference.seen["niah"] if t.attempt and t.leg == "niah"}
+    torn = replace(observed, baseline=without(reference, second))
+
+    assert len(second) == len(gone) == 15
+    assert result(observed).verdict is not Verdict.PASS
+    assert result(torn).verdict is not Verdict.PASS
+
+
 ANSWERS: tuple[Answer, ...] = (
     TokenIds(()),
     TokenIds((1,)),
