@@ -39,6 +39,7 @@ PASS, FAIL, UNPROVEN, NOT_RUN = Verdict.PASS, Verdict.FAIL, Verdict.UNPROVEN, Ve
 SMALL = Exam(problems=240)
 SOLVED = "R*240"
 TINY = Exam(90, {"margin": 0.06})  # can PASS
+LONG = Exam(180, {"margin": 0.06, "time_budget": 60.0})  # can PASS at an early look
 
 
 def mixed(text: str, seed: int = 1) -> tuple[str, str]:
@@ -717,6 +718,16 @@ def test_judge__losing_evidence(
     _loses(kinds, seed, share, mark)
 
 
+@settings(deadline=None, max_examples=40, derandomize=True)
+@evidence
+def test_judge__losing_evidence_of_a_whole_plan(
+    kinds: list[tuple[str, int]], seed: int, share: float, mark: str
+) -> None:
+    """The same where all is asked at once, so that more is there than an early look covers: its
+    end may be lost too."""
+    _loses(kinds, seed, share / 20, mark, LONG)
+
+
 @pytest.mark.full
 @settings(deadline=None, max_examples=2000, derandomize=True)
 @evidence
@@ -727,21 +738,25 @@ def test_judge__losing_evidence_often(
     _loses(kinds, seed, share, mark)
 
 
-def _loses(kinds: list[tuple[str, int]], seed: int, share: float, mark: str) -> None:
+def _loses(
+    kinds: list[tuple[str, int]], seed: int, share: float, mark: str, exam: Exam = TINY
+) -> None:
     rng = random.Random(seed)
     base, candidate = mixed(" ".join(f"{k}*{n}" for k, n in kinds), seed)
-    n = TINY.problems
+    n = exam.problems
     base, candidate = base[:n].ljust(n, "R"), candidate[:n].ljust(n, "R")
-    observed = TINY.compare(TINY.capture(base), candidate[: rng.randrange(n) if mark else n] + mark)
-    before = TINY.judge(observed)
-    gone = [t for t in observed.seen[GSM8K] if rng.random() < share]
+    observed = exam.compare(exam.capture(base), candidate[: rng.randrange(n) if mark else n] + mark)
+    before = exam.judge(observed)
+    start = rng.choice(exam.units)  # of a tail that is lost whole, now and then
+    tail = set(exam.units[exam.units.index(start) :]) if exam is LONG and rng.random() < 0.5 else ()
+    gone = [t for t in observed.seen[GSM8K] if t.unit in tail or rng.random() < share]
     lacking = less(observed, gone)
     assert observed.baseline is not None
     theirs = [t for t in observed.baseline.seen[GSM8K] if rng.random() < share / 4]
     both = replace(lacking, baseline=less(observed.baseline, theirs))
 
     for other in (lacking, both):
-        after = TINY.judge(other)
+        after = exam.judge(other)
         assert after.verdict is not PASS or before.verdict is PASS
 
 
