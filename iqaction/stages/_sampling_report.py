@@ -112,8 +112,8 @@ def _reason(spec: StageSpec, mine: Decision, metric: str, verdict: Verdict) -> s
         return f"{mine.lacking}; {said}"
     if metric in mine.again:
         fresh = mine.reading.fresh
-        again = _said(spec, fresh.sums, metric, fresh.positions.broken)
-        return f"{said}; the fresh draws are striking: {again} ({_p(fresh.sums.p[metric])})"
+        struck = _said(spec, fresh.sums, metric, fresh.positions.broken)
+        return f"{said}; the fresh draws are striking: {struck} ({_p(fresh.sums.p[metric])})"
     return said
 
 

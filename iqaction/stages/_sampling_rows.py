@@ -182,28 +182,25 @@ def _placed(
     if rows.match is not Match.ID:
         place = _by_value(place, value, logs)
     guest = (place == k) & (held == k - 1)
+    misplaced = np.zeros(len(rows), np.bool_)
     if k:
         logs[guest, k - 1] = value[guest]
-        last = logs[:, k - 1]
         beyond = (place == k) & (held == k)
-        tied = beyond & (np.abs(value - last) < NEAR)
+        tied = beyond & (np.abs(value - logs[:, k - 1]) < NEAR)
         place = np.where(guest | tied, k - 1, place)
-        misplaced = beyond & ~tied & (value > last)
-    else:
-        misplaced = np.zeros(len(rows), np.bool_)
+        misplaced = beyond & ~tied & (value > logs[:, k - 1])
     after = _after(rows.usable, answer.lengths)
     reasons = _reasons(rows)
-    reasons[rows.usable & (held < k - 1)] = SHORT
-    reasons[rows.usable & (held < k - 1) & (place == k)] = BEYOND
+    few = rows.usable & (held < k - 1)
+    reasons[few] = np.where(place[few] == k, BEYOND, SHORT)
     reasons[rows.usable & (misplaced | ~_are_logprobs(logs, value))] = BROKEN
     reasons[after & (reasons == "")] = AFTER
     out = np.isin(top, absent[rows.match]) & (top != PAD)
     gone = np.take_along_axis(out, np.minimum(place, k - 1)[:, None], 1)[:, 0] if k else after
     reasons[(reasons == "") & (place < k) & gone] = NO_ROW
-    for reason, n in zip(*np.unique(reasons[reasons != ""], return_counts=True), strict=True):
-        dropped[str(reason)] += int(n)
-    dropped[NO_ROW] += _tokens(answer) - len(rows)
     use = reasons == ""
+    dropped.update(reasons[~use].tolist())
+    dropped[NO_ROW] += _tokens(answer) - len(rows)
     return _Part(logs[use], place[use], out[use])
 
 
