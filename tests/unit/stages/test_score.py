@@ -37,7 +37,9 @@ def planned(**changes: Value) -> tuple[StageSpec, Plan]:
 def test_load__names() -> None:
     """Stages are found by file name; files that start with an underscore are none."""
     assert stages.names() == ["gsm8k", "niah", "sampling", "score", "trajectory"]
-    with pytest.raises(LookupError, match="no stage '_live'; there are: score, trajectory"):
+    with pytest.raises(
+        LookupError, match="no stage '_live'; there are: gsm8k, niah, sampling, score, trajectory"
+    ):
         stages.load("_live")
 
 
