@@ -28,7 +28,7 @@ from iqaction.report import Check, StageResult
 from iqaction.session import Outcome, RunOptions
 from iqaction.verdict import Verdict
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
 PROBLEMS = ROOT / "tests" / "data" / "gsm8k_problems.jsonl"

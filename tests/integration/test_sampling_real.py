@@ -24,7 +24,7 @@ from iqaction.report import Check, StageResult
 from iqaction.session import Outcome, RunOptions
 from iqaction.verdict import Verdict
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800), pytest.mark.full]
 
 PLAN = """\
 suite: sampling
