@@ -55,9 +55,7 @@ def prompt_file(request: Request, plan: Path | None) -> PromptSet:
         name = f"{request.prompts}_prompts.jsonl"
         data = (resources.files("iqaction") / "data" / name).read_bytes()
         return prompts.parse(data, f"the {request.prompts} prompts")
-    path = Path(request.prompts)
-    if not path.is_absolute() and plan is not None:
-        path = plan.parent / path
+    path = _beside(plan, request.prompts)
     built_in = " or ".join(f"`{x}`" for x in _BUILT_IN)
     data = _read(
         path, prompts.MAX_BYTES, "prompts", f"trajectory.prompts is {built_in}, or a JSONL file"
@@ -80,12 +78,15 @@ def stage_data(request: Request, plan: Path | None) -> dict[str, bytes]:
         if source == "default":
             found[spec.stage] = stage.convert(datasets.fetch(spec.stage), f"the {spec.stage} data")
         elif source:
-            path = Path(source)
-            if not path.is_absolute() and plan is not None:
-                path = plan.parent / path
+            path = _beside(plan, source)
             data = _read(path, prompts.MAX_BYTES, "data", f"{spec.stage}.data is a file")
             found[spec.stage] = stage.convert(data, str(path))
     return found
+
+
+def _beside(plan: Path | None, name: str) -> Path:
+    """A file that a plan names: relative to the plan's folder, which an absolute path ignores."""
+    return Path(name) if plan is None else plan.parent / name
 
 
 def _read(path: Path, limit: int, what: str, expected: str) -> bytes:

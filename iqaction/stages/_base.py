@@ -164,33 +164,31 @@ class Stage(Protocol):
     def judge(self, context: Context) -> StageResult: ...
 
 
-class PromptStage:
-    """What stages share that ask about the plan's prompts and compare with a baseline."""
+class _Usual:
+    """What most stages have in common: no file of their own, and a baseline to compare with."""
 
     stands_alone = False
+
+    def data(self, spec: StageSpec) -> str:
+        return ""
+
+    def convert(self, data: bytes, name: str) -> bytes:
+        return data
+
+
+class PromptStage(_Usual):
+    """What stages share that ask about the plan's prompts and compare with a baseline."""
+
     about_prompts = True
 
     def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
         return ""
 
-    def data(self, spec: StageSpec) -> str:
-        return ""
 
-    def convert(self, data: bytes, name: str) -> bytes:
-        return data
-
-
-class OwnStage:
+class OwnStage(_Usual):
     """What stages share that have questions of their own."""
 
-    stands_alone = False
     about_prompts = False
 
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
         return {}
-
-    def data(self, spec: StageSpec) -> str:
-        return ""
-
-    def convert(self, data: bytes, name: str) -> bytes:
-        return data

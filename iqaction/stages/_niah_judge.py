@@ -245,7 +245,7 @@ def _fitting(rows: Sequence[Row]) -> Check:
 
 
 def _coverage(rows: Sequence[Row], judged: Sequence[Row]) -> Coverage:
-    lacking = [r for r in judged if None in (r.both.baseline.right, r.both.candidate.right)]
+    lacking = [r for r in judged if not r.both.is_paired]
     out = [r for r in rows if not r.left_out and r.too_long[1]]
     return Coverage(
         sum(not r.left_out for r in rows),
@@ -289,7 +289,7 @@ def _flips(judged: Sequence[Row], at_rest: Flips) -> list[str]:
 
 def _unended(judged: Sequence[Row]) -> list[str]:
     """Where a candidate finds the code and writes on: the needle is found, and yet it changed."""
-    both = [r.both for r in judged if None not in (r.both.baseline.right, r.both.candidate.right)]
+    both = [r.both for r in judged if r.both.is_paired]
     n = sum(b.baseline.ended and not b.candidate.ended for b in both)
     if not n:
         return []

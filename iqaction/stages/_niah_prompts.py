@@ -59,7 +59,7 @@ def differing(judged: Sequence[Row]) -> list[UnitFault]:
 
 
 def _answered(judged: Sequence[Row]) -> list[Row]:
-    return [r for r in judged if None not in (r.both.baseline.right, r.both.candidate.right)]
+    return [r for r in judged if r.both.is_paired]
 
 
 def _counts(side: Graded) -> int | None:

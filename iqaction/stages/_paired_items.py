@@ -125,6 +125,11 @@ class Item:
         """True where evidence lacks: no answer, no failure and no mark."""
         return Kind.MISSING in (self.baseline.kind, self.candidate.kind)
 
+    @property
+    def is_paired(self) -> bool:
+        """True where both sides have an answer, right or wrong."""
+        return self.baseline.right is not None and self.candidate.right is not None
+
 
 @dataclass(frozen=True)
 class Questions:
@@ -362,9 +367,8 @@ class Flips:
 
 def flips(items: Iterable[Item]) -> Flips:
     """Of a candidate against its baseline."""
-    pairs = [(i.baseline.right, i.candidate.right) for i in items]
-    both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    return Flips(sum(a is not b for a, b in both), len(both))
+    both = [i for i in items if i.is_paired]
+    return Flips(sum(i.baseline.right is not i.candidate.right for i in both), len(both))
 
 
 def floor(questions: Questions, baseline: Observed, stage: str) -> Flips:
@@ -392,7 +396,7 @@ def is_decided(decision: Decision | None) -> bool:
 def coverage(found: Covered, *, decided: bool) -> Coverage:
     """Of the items that have answers where they decided, else of the whole plan."""
     n = len(found.items)
-    lacking = [i for i in found.items if i.candidate.right is None or i.baseline.right is None]
+    lacking = [i for i in found.items if not i.is_paired]
     missing = tuple(i.unit for i in lacking if i.is_missing)
     failed = tuple(i.unit for i in lacking if not i.is_missing)
     return Coverage(n if decided else found.planned, n - len(lacking), failed, missing)

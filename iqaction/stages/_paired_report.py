@@ -289,7 +289,7 @@ def _power(found: Covered, decision: Decision) -> str:
 def same_prompts(items: Sequence[Item], words: Words) -> Check:
     """Did the questions reach the model as the baseline's did? A difference never PASSes."""
     metric, title = f"{words.stage}.template", f"{words.title}: chat template"
-    both = [i for i in items if i.baseline.right is not None and i.candidate.right is not None]
+    both = [i for i in items if i.is_paired]
     told = [(i.unit, _difference(i.baseline, i.candidate)) for i in both]
     differing = [(unit, said) for unit, said in told if said]
     unknown = sum(said is None for _, said in told)
