@@ -55,6 +55,12 @@ class Round:
     budget_s: float = 0.0  # 0: none
 
 
+def in_flight(spec: StageSpec) -> int:
+    """A round's concurrency where a stage has the parameter: the plan's number, else as traffic."""
+    planned = spec.params["concurrency"]
+    return planned if isinstance(planned, int) else TRAFFIC
+
+
 Asking = Generator[Round, Sequence[Observation], None]
 
 

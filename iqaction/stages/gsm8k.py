@@ -26,7 +26,7 @@ from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult
 from iqaction.shards import part
 from iqaction.stages import _gsm8k_data, _paired_report
-from iqaction.stages._base import TRAFFIC, Asking, Context, OwnStage, Param, Round
+from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
 from iqaction.stages._gsm8k_judge import WORDS, judge, questions, refusal
 from iqaction.stages._gsm8k_prompt import WORDINGS
 from iqaction.stages._paired_items import (
@@ -138,17 +138,15 @@ def _round(context: Context, asked: Questions, units: Sequence[str]) -> Asking:
     """These problems; then those that failed, once more."""
     if not units:
         return
-    spec, budget = context.spec, _budget_s(context.spec)
-    planned = spec.params["concurrency"]
-    in_flight = planned if isinstance(planned, int) else TRAFFIC
+    budget, at_once = _budget_s(context.spec), in_flight(context.spec)
     tags = [asked.tag(unit, context.arm, context.launch) for unit in units]
     calls = tuple(asked.call(tag.unit, tag) for tag in tags)
-    answers = yield Round(calls, in_flight, "gsm8k: problems", budget)
+    answers = yield Round(calls, at_once, "gsm8k: problems", budget)
     failed = [o.tag for o in answers if _is_lost(o)]
     if failed:
         again = tuple(asked.call(t.unit, replace(t, attempt=AGAIN)) for t in failed)
         label = "gsm8k: failed once, asked again"
-        yield Round(again, in_flight, label, budget * _RETRY_SHARE)
+        yield Round(again, at_once, label, budget * _RETRY_SHARE)
 
 
 def _is_lost(observation: Observation) -> bool:

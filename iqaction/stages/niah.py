@@ -18,7 +18,7 @@ from dataclasses import replace
 from iqaction.calls import Arm, Capability, Failure
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult
-from iqaction.stages._base import TRAFFIC, Asking, Context, OwnStage, Param, Round
+from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
 from iqaction.stages._niah_items import (
     ESTIMATE,
     MOST_ITEMS,
@@ -112,12 +112,10 @@ class Niah(OwnStage):
 
 
 def _asking(context: Context, known: Questions, units: list[str]) -> Asking:
-    planned = context.spec.params["concurrency"]
-    in_flight = planned if isinstance(planned, int) else TRAFFIC
     if not units:
         return
     calls = tuple(known.call(u, known.tag(u, context.arm, context.launch)) for u in units)
-    answers = yield Round(calls, in_flight, "niah: needles")
+    answers = yield Round(calls, in_flight(context.spec), "niah: needles")
     lost = {o.tag for o in answers if isinstance(o.answer, Failure) and not is_overflow(o.answer)}
     again = [replace(c.tag, attempt=AGAIN) for c in calls if c.tag in lost]
     if again:
