@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iqaction.report import NO_RUN, Acceptance, ChangedLine, Difference, Run
+from iqaction.report import NO_RUN, Acceptance, ChangedLine, Difference, Past, Run
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Circumstances:
         Those that were in force where the pull request starts from; judging picks what applies.
     shard, shards
         Which part of the prompts this folder holds, from 1, and of how many; 0 of 0: all.
+    searched, history
+        As in :class:`iqaction.report.Report`: told by who asked GitHub, and only shown.
     """
 
     run: Run = NO_RUN
@@ -42,6 +44,8 @@ class Circumstances:
     changed_lines: tuple[ChangedLine, ...] = ()
     shard: int = 0
     shards: int = 0
+    searched: tuple[str, ...] = ()
+    history: tuple[Past, ...] = ()
 
 
 NONE = Circumstances()

@@ -55,6 +55,8 @@ def judge(observed: Observed, tool_version: str) -> Report:
         around.changed_lines,
         around.machine,
         tool_version=tool_version,
+        searched=around.searched,
+        history=around.history,
     )
     day = around.run.started_at[:10]
     report = acceptance.apply(report, around.acceptances, day, report.settings_sha256)

@@ -257,6 +257,25 @@ class Engine:
 
 
 @dataclass(frozen=True)
+class Past:
+    """An earlier run of the same suite on the base branch, for display only: no verdict of this
+    run depends on it.
+
+    Attributes
+    ----------
+    figures
+        How much worse than its baseline it was, by stage and check ("score:reference.kl"), in
+        each check's own unit.
+    """
+
+    head_sha: str
+    started_at: str
+    verdict: Verdict
+    url: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole judgement.
 
@@ -273,6 +292,10 @@ class Report:
         circumstances (the endpoint did not start): each caps the verdict at UNPROVEN.
     machine
         What it ran on and how the endpoint was started, for display: GPU, image digests.
+    searched
+        Where a baseline was looked for, in order, and what was found or not, in plain words.
+    history
+        Earlier runs of this suite on the base branch, the oldest first.
     offer
         The YAML by which a maintainer would accept what is open; "" where that would not help.
     settings_sha256
@@ -301,4 +324,6 @@ class Report:
     machine: Mapping[str, str] = field(default_factory=dict)
     offer: str = ""
     tool_version: str = ""
+    searched: tuple[str, ...] = ()
+    history: tuple[Past, ...] = ()
     evidence_root: str = ""

@@ -25,6 +25,7 @@ from iqaction.report import (
     Divergence,
     Engine,
     Estimate,
+    Past,
     Report,
     Run,
     Series,
@@ -75,7 +76,8 @@ REPORT = st.builds(
     many(st.builds(Change, *[TEXT] * 3)), TEXTS,
     many(st.builds(Difference, st.sampled_from(["plan", "baseline"]), *[TEXT] * 3)),
     TEXTS, TEXTS, HASH, HASH, HASH, RUN, RUN, many(st.builds(ChangedLine, TEXT, COUNT, TEXT)),
-    DETAILS, TEXT, TEXT,
+    DETAILS, TEXT, TEXT, TEXTS,
+    many(st.builds(Past, TEXT, TEXT, VERDICT, TEXT, st.dictionaries(TEXT, NUMBER, max_size=2))),
 )  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def test_to_json__every_field_is_stored():
     assert set(body) == {f.name for f in dataclasses.fields(Report)} - {"evidence_root"}
     assert parts(Report) == {
         *(Report, StageResult, Check, Estimate, Divergence, UnitFault, Coverage, Table, Series),
-        *(Change, ChangedLine, Difference, Engine, Run),
+        *(Change, ChangedLine, Difference, Engine, Past, Run),
     }
 
 
