@@ -7,37 +7,32 @@ send, and ``keep`` is told each observation before the next step depends on it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 
 from iqaction import stages
 from iqaction.calls import (
-    TRANSPORT,
-    Answer,
     Arm,
     Call,
     Chat,
     EngineInfo,
     Failure,
-    FailureKind,
     Generation,
     Message,
     Observation,
     Tag,
     digest,
 )
-from iqaction.errors import EngineError
-from iqaction.interrupts import LOOK_S, deferred
+from iqaction.interrupts import deferred
 from iqaction.observed import Engines, Observed
 from iqaction.plan import Plan
 from iqaction.progress import Progress
 from iqaction.prompts import Prompt
-from iqaction.stages._base import Context, Round
+from iqaction.sending import Budget, Lane, is_cut, send
+from iqaction.stages._base import Asking, Context, Round
 
 MOST_IN_FLIGHT = 32
-_GONE_AFTER = 8  # consecutive transport failures after which an endpoint is given up
 _PROBE_TOKENS = 24
 _WORTH = 1.3  # more requests in flight must raise throughput by this factor to be used
 
@@ -97,33 +92,62 @@ def observe(job: Job, progress: Progress) -> None:
     EngineError
         When an endpoint stopped answering; everything kept until then stays kept.
     """
-    looks: Sequence[int] = (-1,) if job.plan.is_capture else range(len(job.plan.looks))
-    for look in looks:
-        for spec in job.plan.stages:
-            context = Context(
-                spec,
-                job.plan,
-                job.prompts,
-                job.kept,
-                look,
-                job.arm,
-                job.launch,
-                job.baseline,
-                _engines(job),
-                job.data.get(spec.stage, b""),
-                job.part,
-            )
-            job.kept.setdefault(spec.stage, {})
-            asking = stages.load(spec.stage).ask(context)
-            answers: Sequence[Observation] | None = None
-            while True:
-                try:
-                    wanted = next(asking) if answers is None else asking.send(answers)
-                except StopIteration:
-                    break
-                answers = _round(job, spec.stage, wanted, progress)
-        if look >= 0 and (look + 1 >= len(job.plan.looks) or not job.extend(look)):
-            break
+    together((job,), progress)
+
+
+def together(jobs: Sequence[Job], progress: Progress) -> None:
+    """As :func:`observe`, for several jobs at once: stage by stage and round by round, the calls
+    of all in flight at the same time. Stages come in the order of the first job that has them.
+    """
+    asked, turn = list(jobs), 0
+    while asked:
+        for name in dict.fromkeys(s.stage for job in asked for s in job.plan.stages):
+            _stage([job for job in asked if job.plan.stage(name)], name, turn, progress)
+        asked = [job for job in asked if _goes_on(job, turn)]
+        turn += 1
+
+
+def _goes_on(job: Job, turn: int) -> bool:
+    return not job.plan.is_capture and turn + 1 < len(job.plan.looks) and job.extend(turn)
+
+
+def _stage(jobs: Sequence[Job], name: str, turn: int, progress: Progress) -> None:
+    """One look of one stage: every job's next round, until none has any."""
+    asking: list[tuple[Job, Asking]] = []
+    for job in jobs:
+        job.kept.setdefault(name, {})
+        asking.append((job, stages.load(name).ask(_context(job, name, turn))))
+    answers: list[Sequence[Observation] | None] = [None] * len(asking)
+    while asking:
+        wanted = [_next(one, given) for (_, one), given in zip(asking, answers, strict=True)]
+        asking = [a for a, w in zip(asking, wanted, strict=True) if w is not None]
+        rounds = [(job, w) for (job, _), w in zip(asking, filter(None, wanted), strict=True)]
+        answers = list(_rounds(rounds, name, progress))
+
+
+def _next(asking: Asking, answers: Sequence[Observation] | None) -> Round | None:
+    try:
+        return next(asking) if answers is None else asking.send(answers)
+    except StopIteration:
+        return None
+
+
+def _context(job: Job, name: str, turn: int) -> Context:
+    spec = job.plan.stage(name)
+    assert spec is not None  # jobs without the stage were left out
+    return Context(
+        spec,
+        job.plan,
+        job.prompts,
+        job.kept,
+        -1 if job.plan.is_capture else turn,
+        job.arm,
+        job.launch,
+        job.baseline,
+        _engines(job),
+        job.data.get(name, b""),
+        job.part,
+    )
 
 
 def _engines(job: Job) -> Engines:
@@ -143,136 +167,68 @@ def answered(kept: Mapping[Tag, Observation], call: Call) -> Observation | None:
     return observation
 
 
-def _round(job: Job, stage: str, wanted: Round, progress: Progress) -> tuple[Observation, ...]:
-    kept = job.kept[stage]
-    results: dict[Tag, Observation] = {}
-    todo: list[Call] = []
-    for call in wanted.calls:
-        known = answered(kept, call)
-        if known is None:
-            todo.append(call)
-        else:
-            results[call.tag] = known
-    if any(_is_cut(o.answer) for o in results.values()):  # nothing after it was sent, nor is now
-        todo = []
-    progress.start(wanted.label or stage, len(wanted.calls), done=len(results))
+@dataclass
+class _Part:
+    """One job's part of a round: what is known, and what is to be sent."""
+
+    job: Job
+    kept: dict[Tag, Observation]
+    wanted: Round
+    results: dict[Tag, Observation] = field(default_factory=dict)
+    todo: list[Call] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for call in self.wanted.calls:
+            known = answered(self.kept, call)
+            if known is None:
+                self.todo.append(call)
+            else:
+                self.results[call.tag] = known
+        if any(is_cut(o.answer) for o in self.results.values()):
+            self.todo = []  # nothing after it was sent, nor is now
+
+    def lane(self) -> Lane:
+        limit = min(self.wanted.concurrency or self.job.traffic(), len(self.todo))
+        before = tuple(self.results.values())
+        budget = Budget(self.wanted.budget_s, limit, before, self.job.clock)
+        return Lane(self.todo, limit, self._ask, budget)
+
+    def _ask(self, call: Call) -> Observation:
+        return self.job.connections[call.tag.arm].ask(call)
+
+    def keep(self, stage: str, observation: Observation) -> None:
+        self.job.keep(stage, observation)
+        self.kept[observation.tag] = observation
+        self.results[observation.tag] = observation
+
+    def answers(self) -> tuple[Observation, ...]:
+        return tuple(self.results[c.tag] for c in self.wanted.calls if c.tag in self.results)
+
+
+def _rounds(
+    rounds: Sequence[tuple[Job, Round]], stage: str, progress: Progress
+) -> tuple[tuple[Observation, ...], ...]:
+    """The answers to each job's round, those that are kept not asked again."""
+    parts = [_Part(job, job.kept[stage], wanted) for job, wanted in rounds]
+    if not parts:
+        return ()
+    label = next((p.wanted.label for p in parts if p.wanted.label), stage)
+    total, known = sum(len(p.wanted.calls) for p in parts), sum(len(p.results) for p in parts)
+    progress.start(label, total, done=known)
     try:
-        if todo:
-            limit = min(wanted.concurrency or job.traffic(), len(todo))
-            budget = _Budget(wanted.budget_s, limit, tuple(results.values()), job.clock)
-            with deferred() as look:
-                for observation in _send(job, todo, limit, look, budget):
-                    job.keep(stage, observation)
-                    kept[observation.tag] = observation
-                    results[observation.tag] = observation
-                    if _is_cut(observation.answer):
-                        assert isinstance(observation.answer, Failure)
-                        progress.note(f"{wanted.label or stage}: {observation.answer.message}")
-                    else:
-                        progress.step(failed=int(isinstance(observation.answer, Failure)))
+        open_ = [p for p in parts if p.todo]
+        lanes = [p.lane() for p in open_]
+        with deferred() as look:
+            for i, observation in send(lanes, look):
+                open_[i].keep(stage, observation)
+                if is_cut(observation.answer):
+                    assert isinstance(observation.answer, Failure)
+                    progress.note(f"{label}: {observation.answer.message}")
+                else:
+                    progress.step(failed=int(isinstance(observation.answer, Failure)))
     finally:
         progress.finish()
-    return tuple(results[call.tag] for call in wanted.calls if call.tag in results)
-
-
-def _is_cut(answer: Answer) -> bool:
-    return isinstance(answer, Failure) and answer.kind is FailureKind.BUDGET
-
-
-class _Budget:
-    """Ends a round in time: nothing is sent that is projected to end past ``seconds`` (0: never).
-
-    What an earlier run of the same round took counts, as the answers it kept say.
-    """
-
-    def __init__(
-        self,
-        seconds: float,
-        in_flight: int,
-        kept: Sequence[Observation],
-        clock: Callable[[], float],
-    ) -> None:
-        self._seconds, self._clock = seconds, clock
-        self._took, self._n = sum(o.elapsed_s for o in kept), len(kept)
-        self._begun = clock() - self._took / in_flight
-
-    def saw(self, observation: Observation) -> None:
-        self._took += observation.elapsed_s
-        self._n += 1
-
-    @property
-    def is_spent(self) -> bool:
-        if not self._seconds:
-            return False
-        typical = self._took / self._n if self._n else 0.0
-        return self._clock() - self._begun + typical > self._seconds
-
-    def cut(self, call: Call) -> Observation:
-        """The mark that this call was not sent, and why."""
-        said = f"the time budget of {self._seconds:.0f} s is spent after {self._n} answers"
-        return Observation(call.tag, digest(call), Failure(FailureKind.BUDGET, said), 0)
-
-
-class _Breaker:
-    """Gives an endpoint up after several transport failures in a row, so that a dead one ends the
-    stage within minutes and not after every call has timed out."""
-
-    def __init__(self, in_flight: int) -> None:
-        self._limit = _GONE_AFTER + in_flight
-        self._row = 0
-
-    def saw(self, observation: Observation) -> None:
-        answer = observation.answer
-        if not (isinstance(answer, Failure) and answer.kind in TRANSPORT):
-            self._row = 0
-            return
-        self._row += 1
-        if self._row >= self._limit:
-            raise EngineError(
-                f"the endpoint stopped answering: {self._row} requests in a row failed "
-                f"({answer.message})",
-                expected="a server that stays up for the whole run",
-                next_step="start it again and run the same command: it continues where it stopped",
-            )
-
-
-def _send(
-    job: Job, calls: Sequence[Call], in_flight: int, look: Callable[[], None], budget: _Budget
-) -> Iterator[Observation]:
-    """Answers as they land, at most ``in_flight`` calls out at a time; where the budget ends
-    first, a mark in place of the first call that was not sent, last.
-
-    This thread sends nothing itself: between two waits it holds no lock, and there ``look``
-    raises a signal that came.
-    """
-    breaker, waiting = _Breaker(in_flight), iter(calls)
-    cut: Call | None = None
-
-    def ask(call: Call) -> Observation:
-        return job.connections[call.tag.arm].ask(call)
-
-    pool = ThreadPoolExecutor(in_flight)
-    try:
-        running: set[Future[Observation]] = {
-            pool.submit(ask, call) for call in islice(waiting, in_flight)
-        }
-        while running:
-            look()
-            done, running = wait(running, LOOK_S, FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-            for future in done:
-                breaker.saw(future.result())
-                budget.saw(future.result())
-            if cut is None and budget.is_spent:
-                cut = next(waiting, None)
-            if cut is None:
-                running |= {pool.submit(ask, call) for call in islice(waiting, len(done))}
-        if cut is not None:
-            yield budget.cut(cut)
-    finally:
-        # Not waiting: on Ctrl-C the session closes the connections, which ends the workers.
-        pool.shutdown(wait=False, cancel_futures=True)
+    return tuple(p.answers() for p in parts)
 
 
 def traffic(

@@ -61,9 +61,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_address": {"calls", "errors"},
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
+    "sending": {"calls", "errors", "interrupts"},
     "runner": {
         *("calls", "engines", "errors", "interrupts", "observed", "plan", "progress", "prompts"),
-        "stages",
+        *("sending", "stages"),
     },
     "demo_engine": {"errors", "terminal"},
     "demo_weights": {"demo_quants", "errors", "terminal"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from fake_engine import FakeEngine, captured, drive
@@ -562,7 +562,7 @@ class Timed:
             clock=lambda: self.now,
         )
         kept.setdefault("timed", {})
-        self.got = runner._round(job, "timed", wanted, Quiet())
+        (self.got,) = runner._rounds(((job, wanted),), "timed", Quiet())
         return kept
 
 
@@ -602,6 +602,17 @@ def test_round__what_an_earlier_run_took_counts() -> None:
     assert again.asked == 2
 
 
+def test_round__nothing_is_sent_on_a_spent_budget() -> None:
+    """Continued with its time used up and the mark not yet written, a run asks nothing more."""
+    kept = Timed(units=5, budget_s=0).run({})
+    again = Timed(budget_s=5.0)
+
+    again.run(kept)
+
+    assert again.asked == 0
+    assert [o.tag.unit for o in again.got] == [f"u-{i}" for i in range(6)]
+
+
 def test_round__without_a_budget() -> None:
     """0 is no budget."""
     timed = Timed(budget_s=0)
@@ -609,3 +620,80 @@ def test_round__without_a_budget() -> None:
     timed.run({})
 
     assert timed.asked == 10
+
+
+class Both:
+    """A reference and a candidate observed side by side, and the order in which they were asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Tag] = []
+        self.kept: dict[Arm, runner.Kept] = {Arm.BASELINE: {}, Arm.CANDIDATE: {}}
+        servers = {
+            Arm.BASELINE: FakeEngine(WORLD, seed=20, version="1.0"),
+            Arm.CANDIDATE: FakeEngine(WORLD),
+        }
+        capture = WORLD.plan()
+        self.jobs = [
+            self._job(capture, servers, Arm.BASELINE),
+            self._job(texts(), servers, Arm.CANDIDATE),
+        ]
+
+    def answered(self) -> set[tuple[Arm, str, Tag, str]]:
+        return {
+            (arm, stage, tag, o.call_sha256)
+            for arm, kept in self.kept.items()
+            for stage, answers in kept.items()
+            for tag, o in answers.items()
+        }
+
+    def _job(self, plan: Plan, servers: Mapping[Arm, FakeEngine], arm: Arm) -> runner.Job:
+        def ask(call: Call) -> Observation:
+            self.asked.append(call.tag)
+            return servers[arm](call)
+
+        return runner.Job(
+            plan,
+            WORLD.prompts(),
+            self.kept[arm],
+            {arm: runner.Connection(servers[arm].engine, ask)},
+            lambda stage, observation: None,
+            lambda: 2,
+            lambda look: False,
+            arm,
+        )
+
+
+def test_together__asks_what_each_alone_asks() -> None:
+    """Side by side or one after the other: the same questions get the same answers."""
+    both, one = Both(), Both()
+
+    runner.together(both.jobs, Quiet())
+    for job in one.jobs:
+        runner.observe(job, Quiet())
+
+    assert one.answered() == both.answered()
+    assert {"trajectory", "score"} == {t[1] for t in both.answered() if t[0] is Arm.BASELINE}
+    assert {"trajectory"} == {t[1] for t in both.answered() if t[0] is Arm.CANDIDATE}
+
+
+def test_together__arms_take_turns() -> None:
+    """What disturbs the machine for a while meets both arms: neither is asked as a block."""
+    both = Both()
+
+    runner.together(both.jobs, Quiet())
+    texts = [t.arm for t in both.asked if t.leg == "trajectory"]
+    turns = sum(a is not b for a, b in pairwise(texts))
+
+    assert 2 * len(WORLD.names) == len(texts)
+    assert turns >= len(WORLD.names) / 2
+
+
+def test_together__continues() -> None:
+    """What either arm was asked before is not asked again."""
+    both = Both()
+    runner.together(both.jobs, Quiet())
+    both.asked.clear()
+
+    runner.together(both.jobs, Quiet())
+
+    assert both.asked == []
