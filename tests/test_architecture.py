@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1] / "iqaction"
 # Module or package of iqaction -> those it may import. Lower lines may import upper ones.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "archives": {"errors"},
     "verdict": set(),
     "rows": set(),
     "stats": set(),
@@ -46,7 +47,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "shards": {"errors", "plan"},
     "evidence": {
-        *("calls", "circumstances", "errors", "observed", "plan", "prompts", "report", "rows"),
+        *(
+            "archives",
+            "calls",
+            "circumstances",
+            "errors",
+            "observed",
+            "plan",
+            "prompts",
+            "report",
+            "rows",
+        ),
         "verdict",
     },
     "acceptance": {"document", "errors", "report", "spelling", "values", "verdict"},
@@ -72,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
 MAY_IMPORT["session"] = BELOW_SESSION
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
-MAY_IMPORT["github"] = {"errors", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["merging"] = {
     *("calls", "circumstances", "errors", "evidence", "judgement", "observed", "session"),
 }
@@ -108,7 +119,7 @@ WORLD = {
     *("urllib3", "http", "tempfile", "shutil", "secrets", "threading", "signal"),
 }
 # The folder of evidence is written in few places; the rest of that package is pure.
-WRITERS = {"journal", "store", "tree"}
+WRITERS = {"bundle", "journal", "store", "tree"}
 MAX_LINES = 600
 PURE_PATHS = {"PurePath", "PurePosixPath"}
 

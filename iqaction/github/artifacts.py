@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import shutil
 import stat
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from iqaction.archives import BOUNDS, CHUNK, Bounds, Names, unpacking
 from iqaction.errors import EvidenceError, GithubError
 from iqaction.github._reading import digits, field, instant, number, repository, sha, text
 from iqaction.github.client import Client
 from iqaction.json_value import JSON
 
-_CHUNK = 1 << 16
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_NAME_BYTES, _DEPTH = 200, 12
-_RESERVED = frozenset(
-    ("con", "prn", "aux", "nul", *(f"{d}{i}" for d in ("com", "lpt") for i in range(1, 10)))
-)
 
 
 @dataclass(frozen=True)
@@ -59,18 +52,6 @@ class WorkflowRun:
     head_sha: str
     head_repository: str
     path: str
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Of an archive: packed bytes, unpacked bytes of all, and files."""
-
-    packed: int = 256 << 20
-    unpacked: int = 1 << 30
-    files: int = 5_000
-
-
-_BOUNDS = Bounds()
 
 
 def of_run(client: Client, repo: str, run_id: str) -> tuple[Artifact, ...]:
@@ -134,7 +115,7 @@ def run(client: Client, repo: str, run_id: str) -> WorkflowRun:
 
 
 def fetch(
-    client: Client, repo: str, artifact: Artifact, folder: Path, bounds: Bounds = _BOUNDS
+    client: Client, repo: str, artifact: Artifact, folder: Path, bounds: Bounds = BOUNDS
 ) -> tuple[str, ...]:
     """Download an artifact and unpack it into the new folder ``folder``; its files' names.
 
@@ -160,7 +141,7 @@ def fetch(
     return unpack(data, folder, bounds)
 
 
-def unpack(data: bytes, folder: Path, bounds: Bounds = _BOUNDS) -> tuple[str, ...]:
+def unpack(data: bytes, folder: Path, bounds: Bounds = BOUNDS) -> tuple[str, ...]:
     """Unpack an archive into the new folder ``folder``; its files' names, in order.
 
     Raises
@@ -171,26 +152,15 @@ def unpack(data: bytes, folder: Path, bounds: Bounds = _BOUNDS) -> tuple[str, ..
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = list(_checked(archive.infolist(), bounds))
-            _make(folder)
-            try:
-                _write(archive, entries, folder, bounds)
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
+            with unpacking(folder, bounds, _refused) as out:
+                for entry, name in entries:
+                    with archive.open(entry) as packed:
+                        out.write(name, iter(lambda: packed.read(CHUNK), b""))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as exc:
         raise _refused(f"it is no whole archive: {type(exc).__name__}") from exc
     except (OSError, ValueError, UnicodeError) as exc:
-        raise _refused(f"it cannot be written: {type(exc).__name__}") from exc
+        raise _refused(f"it cannot be read: {type(exc).__name__}") from exc
     return tuple(name for _, name in entries)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-    except OSError as exc:
-        raise EvidenceError(
-            f"{folder}: cannot be made: {exc.strerror}", expected="a new folder to unpack into"
-        ) from exc
 
 
 def _checked(
@@ -201,62 +171,19 @@ def _checked(
         raise _refused(f"it holds {len(entries):,} entries, more than {bounds.files:,}")
     if sum(e.file_size for e in entries) > bounds.unpacked:
         raise _refused(f"it unpacks to more than {bounds.unpacked:,} bytes")
-    seen: set[str] = set()
+    names = Names(bounds, _refused)
     for entry in entries:
         mode = entry.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise _refused("it holds something that is neither a file nor a folder")
         if entry.flag_bits & 0x1 or entry.compress_type not in _METHODS:
             raise _refused("it is encrypted, or packed in an unusual way")
-        name = _name(entry)
+        # Where the two differ the name was cut at a NUL, or had a backslash.
+        name = entry.filename.removesuffix("/") if entry.orig_filename == entry.filename else ""
         if entry.is_dir():
+            names.check(name)
             continue
-        # The same file under another spelling would be written twice on some file systems.
-        spelled = unicodedata.normalize("NFC", name).casefold()
-        if spelled in seen:
-            raise _refused("it holds a file twice")
-        seen.add(spelled)
-        yield entry, name
-
-
-def _name(entry: zipfile.ZipInfo) -> str:
-    name = entry.filename.removesuffix("/")
-    parts = name.split("/")
-    fine = (
-        entry.orig_filename == entry.filename  # else it is cut at a NUL, or had a backslash
-        and len(parts) <= _DEPTH
-        and name.isprintable()
-        and not set(name) & set('\\:*?"<>|')
-        and all(_fits(p) for p in parts)
-    )
-    if not fine:
-        raise _refused("it holds a name that leads elsewhere, or that not every system can store")
-    return name
-
-
-def _fits(part: str) -> bool:
-    stem = part.partition(".")[0].rstrip().lower()
-    plain = part not in ("", ".", "..") and not part.endswith((".", " "))
-    return plain and stem not in _RESERVED and len(part.encode()) <= _NAME_BYTES
-
-
-def _write(
-    archive: zipfile.ZipFile,
-    entries: list[tuple[zipfile.ZipInfo, str]],
-    folder: Path,
-    bounds: Bounds,
-) -> None:
-    left = bounds.unpacked
-    for entry, name in entries:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with archive.open(entry) as packed, os.fdopen(os.open(path, new, 0o600), "wb") as out:
-            while piece := packed.read(_CHUNK):
-                left -= len(piece)
-                if left < 0:
-                    raise _refused(f"it unpacks to more than {bounds.unpacked:,} bytes")
-                out.write(piece)
+        yield entry, names.take(name)
 
 
 def _refused(why: str) -> EvidenceError:
