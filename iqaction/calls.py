@@ -259,6 +259,9 @@ class EngineInfo:
     # other name is a sampler of the server's own that a request cannot switch off, and a name
     # that is missing is a setting that this server does not apply.
     filters: tuple[str, ...] = ()
+    # Of a relaunch: the server was not restarted for it, so that what a restart changes is not in
+    # it. How the launch was made, and nothing that tells one engine from another.
+    not_restarted: bool = False
 
 
 def digest(call: Call) -> str:

@@ -29,9 +29,13 @@ DEFAULT_LIMIT = 96  # prompts of the first look
 MAX_SEED = 2**31 - 1  # engines read the seed as a signed 32-bit number
 MAX_MARGIN = 1000.0
 MAX_CONCURRENCY = 1024
-_TOP = ("stages", "baseline", "endpoint", "model", "dialect", "suite", "api_key_env")
+_TOP = (
+    *("stages", "baseline", "baseline_sha256", "anchor", "endpoint", "model", "dialect"),
+    *("suite", "api_key_env"),
+)
 _COMMON = ("required", "seed", "margins")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _EXAMPLE = "stages:\n  - trajectory: {}\n  - score: {}"
 
@@ -57,7 +61,11 @@ class Request:
     limit
         Prompts of the first look; None: 96.
     baseline
-        "" (none: the run is a capture), "auto", a folder, an artifact or a URL.
+        "" (none: the run is a capture), "auto", a folder, a packed capture (.tar.gz), or a URL.
+    baseline_sha256
+        What the baseline must be: its evidence root, or the packed file's own sha256. "": any.
+    anchor
+        A file of `iqaction baseline pin`, beside the plan: the baseline must be the pinned one.
     dialect
         "auto", or one of the engine dialects.
     places
@@ -73,6 +81,8 @@ class Request:
     baseline: str = ""
     suite: str = "default"
     api_key_env: str = ""
+    baseline_sha256: str = ""
+    anchor: str = ""
     places: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -176,7 +186,7 @@ def files(request: Request, registry: Registry = stages) -> tuple[tuple[str, str
     is in them, so whoever may change them may change the question. Relative to the plan's folder.
     """
     own = [(f"{s.stage}.data", registry.load(s.stage).data(s)) for s in request.stages]
-    named = [("trajectory.prompts", request.prompts), *own]
+    named = [("trajectory.prompts", request.prompts), *own, ("anchor", request.anchor)]
     return tuple((key, name) for key, name in named if name not in BUILT_IN)
 
 
@@ -284,6 +294,16 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
             return dataclasses.replace(request, dialect=value)
         case "baseline":
             return dataclasses.replace(request, baseline=value)
+        case "baseline_sha256":
+            found = _SHA256.match(value)
+            if found is None:
+                raise ConfigError(
+                    f"{place}: found the text {value[:80]!r}",
+                    expected="the 64 hexadecimal digits of a sha256, as the capture printed them",
+                )
+            return dataclasses.replace(request, baseline_sha256=found[1].lower())
+        case "anchor":
+            return dataclasses.replace(request, anchor=value)
         case "suite":
             if not _NAME.match(value):
                 raise ConfigError(

@@ -248,6 +248,11 @@ def _caveats(observed: Observed) -> list[str]:
     found = []
     for info in observed.engines.values():
         found += list(info.limitations)
+    if (observed.baseline or observed).not_restarted:
+        found.append(
+            "the baseline's server was not restarted between launches: what a restart changes is "
+            "not in the noise floor"
+        )
     if not observed.plan.is_capture:
         found.append("streaming, tool calls and requests without log-probabilities are not covered")
         load = _load(observed)

@@ -53,3 +53,9 @@ class Observed:
     def launches(self) -> tuple[int, ...]:
         """The relaunches (1..L) of a capture that answered anything."""
         return tuple(sorted({launch for arm, launch in self.engines if arm is Arm.REPEAT}))
+
+    @property
+    def not_restarted(self) -> tuple[int, ...]:
+        """The relaunches for which the server was not restarted, as their evidence says."""
+        repeats = ((n, e) for (arm, n), e in self.engines.items() if arm is Arm.REPEAT)
+        return tuple(sorted(n for n, engine in repeats if engine.not_restarted))

@@ -7,9 +7,10 @@ can be judged, rendered and verified again at any time by the same code.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
 from iqaction.errors import ConfigError, EngineError, EvidenceError
-from iqaction.evidence import canon
+from iqaction.evidence import bundle, canon
 from iqaction.evidence.store import Folder
 from iqaction.evidence.verify import Verified
 from iqaction.evidence.verify import verify as verify_folder
@@ -39,7 +40,10 @@ _NOT_YET = ("auto",)  # baselines that a later version looks up
 class RunOptions:
     """What a run is asked with; empty values fall back to the plan file, then to defaults.
 
-    ``launch`` above 0 adds a relaunch of the reference to a capture's folder. ``reference`` is
+    ``launch`` above 0 adds a relaunch of the reference to a capture's folder; ``not_restarted``
+    says that its server is the one that was asked before. ``capture`` leaves out the baseline that
+    the plan names: this run makes one. ``baseline`` is a folder or a packed capture; where
+    ``baseline_sha256`` is given it must be that one. ``reference`` is
     the URL of a live reference. ``circumstances`` are kept with the evidence; with a ``problem``
     in them nobody is asked, and with a shard only its prompts are.
     """
@@ -50,10 +54,13 @@ class RunOptions:
     model: str = ""
     dialect: str = ""
     baseline: str = ""
+    baseline_sha256: str = ""
     suite: str = ""
     api_key_env: str = ""
     concurrency: int | None = None
     launch: int = 0
+    not_restarted: bool = False
+    capture: bool = False
     reference: str = ""
     reference_model: str = ""
     circumstances: Circumstances = NONE
@@ -100,7 +107,12 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     KeyboardInterrupt
         What was measured is kept; the same call continues.
     """
-    prepared = _relaunch(options) if options.launch else _prepare(options)
+    with ExitStack() as scratch:
+        prepared = _relaunch(options) if options.launch else _prepare(options, scratch)
+        return _run(options, prepared, progress)
+
+
+def _run(options: RunOptions, prepared: _Prepared, progress: Progress) -> Outcome:
     with Folder.create_or_continue(
         options.evidence,
         prepared.plan,
@@ -182,35 +194,78 @@ def _requested(options: RunOptions, *keys: str) -> Request:
     return request
 
 
-def _prepare(options: RunOptions) -> _Prepared:
-    request = _requested(
-        options, "endpoint", "model", "dialect", "baseline", "suite", "api_key_env"
-    )
+def requested(options: RunOptions) -> Request:
+    """What a run asks for, before prompts and baseline are looked at; raises ConfigError."""
+    keys = ("endpoint", "model", "dialect", "baseline", "baseline_sha256", "suite", "api_key_env")
+    request = _requested(options, *keys)
+    if options.capture:
+        request = replace(request, baseline="", baseline_sha256="", anchor="")
+    return request
+
+
+def planned(options: RunOptions) -> Plan:
+    """The plan that a run of these options would ask; raises ConfigError as the run would."""
+    with ExitStack() as scratch:
+        return _prepare(options, scratch).plan
+
+
+def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
+    request = requested(options)
     if request.baseline in _NOT_YET or "://" in request.baseline:
         raise ConfigError(
             f"baseline: {request.baseline!r} is not supported by this version",
-            expected="an evidence folder that `iqaction run` captured, or no baseline",
+            expected="a folder or a .tar.gz that `iqaction baseline capture` made, or no baseline",
         )
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
-    path = Path(request.baseline) if request.baseline else None
+    path = _baseline_folder(options, request, scratch)
     baseline = None
     if path is not None:
-        _must_be_there(path, "--baseline")
-        _apart(options.evidence, path)
         with Folder.open(path) as folder:
             baseline = folder.load()
+        _anchored(request, options.plan, baseline)
         prompts = _judgeable(request, prompts, baseline)
     plan = inputs.freeze(request, prompts, baseline, extend=not options.circumstances.shards)
     return _Prepared(request, plan, prompts, baseline, path, data)
+
+
+def _baseline_folder(options: RunOptions, request: Request, scratch: ExitStack) -> Path | None:
+    """The folder of the baseline; of a packed one a copy that ``scratch`` removes again."""
+    if not request.baseline:
+        if request.baseline_sha256:
+            raise ConfigError(
+                "baseline_sha256: there is no baseline", expected="--baseline, or neither of them"
+            )
+        return None
+    path = Path(request.baseline)
+    if path.is_file():
+        into = scratch.enter_context(tempfile.TemporaryDirectory(prefix="iqaction-"))
+        return bundle.opened(path, Path(into) / "baseline", request.baseline_sha256)
+    _must_be_there(path, "--baseline")
+    _apart(options.evidence, path)
+    return bundle.opened(path, path, request.baseline_sha256)
+
+
+def _anchored(request: Request, plan: Path | None, baseline: Observed) -> None:
+    """Where the plan names an anchor, the baseline must be the one that is pinned there."""
+    if not request.anchor:
+        return
+    pinned = sources.anchor_file(request, plan)
+    if baseline.root != pinned.root:
+        raise ConfigError(
+            f"the baseline's evidence root is {baseline.root or 'not known: it is not sealed'}",
+            expected=f"{pinned.root}, which {request.anchor} pins",
+            next_step="give the pinned baseline, or pin this one in a reviewed change "
+            "(`iqaction baseline pin`)",
+        )
 
 
 def _must_be_there(folder: Path, flag: str) -> None:
     if not folder.is_dir():
         raise ConfigError(
             f"{flag} {folder}: no such folder",
-            expected="the evidence folder of a captured reference",
+            expected="the evidence of a captured reference: its folder, or the .tar.gz of it",
         )
 
 
@@ -257,21 +312,22 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
     with _connected(
-        request.endpoint, request.model, request.dialect, _key(request), _most(plan)
+        request.endpoint, request.model, request.dialect, api_key(request), _most(plan)
     ) as asked:
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
-        if options.launch:
+        if options.launch and not options.not_restarted:
             progress.note("a relaunch is the same server started anew: that cannot be checked here")
         endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
-        with _reference(plan, _key(request), endpoint, needed=compares) as reference:
+        with _reference(plan, api_key(request), endpoint, needed=compares) as reference:
             if reference is not None:
                 connections[Arm.REFERENCE] = reference
             skipped = _able(plan, connections)
             for stage in skipped:
                 progress.note(f"{stage} is not required and the engine cannot do it: not asked")
-            folder.keep_engine(arm, options.launch, asked.engine)
+            repeat = bool(options.launch) and options.not_restarted
+            folder.keep_engine(arm, options.launch, replace(asked.engine, not_restarted=repeat))
             if reference is not None:
                 folder.keep_engine(Arm.REFERENCE, 0, reference.engine)
             job = _job(options, prepared, folder, kept, connections, arm)
@@ -405,7 +461,8 @@ def _reference(
             yield found
 
 
-def _key(request: Request) -> str:
+def api_key(request: Request) -> str:
+    """The endpoint's key, "" where the request names none; ConfigError where it is not set."""
     if not request.api_key_env:
         return ""
     key = os.environ.get(request.api_key_env, "")

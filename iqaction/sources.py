@@ -10,7 +10,8 @@ import stat
 from importlib import resources
 from pathlib import Path
 
-from iqaction import datasets, prompts, stages
+from iqaction import anchor, datasets, prompts, stages
+from iqaction.anchor import Anchor
 from iqaction.errors import ConfigError
 from iqaction.inputs import Request, read_request
 from iqaction.prompts import PromptSet
@@ -82,6 +83,27 @@ def stage_data(request: Request, plan: Path | None) -> dict[str, bytes]:
             data = _read(path, prompts.MAX_BYTES, "data", f"{spec.stage}.data is a file")
             found[spec.stage] = stage.convert(data, str(path))
     return found
+
+
+def anchor_file(request: Request, plan: Path | None) -> Anchor:
+    """The pinned baseline of the file that a request names as its anchor.
+
+    Raises
+    ------
+    ConfigError
+        No such file, or a mistake in it.
+    """
+    return anchor_at(_beside(plan, request.anchor))
+
+
+def anchor_at(path: Path) -> Anchor:
+    """The pinned baseline of a file; raises as :func:`anchor_file`."""
+    data = _read(path, anchor.MAX_BYTES, "the anchor", "a file that `iqaction baseline pin` wrote")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: not UTF-8 ({exc.reason})", expected="UTF-8") from exc
+    return anchor.read(text, str(path))
 
 
 def _beside(plan: Path | None, name: str) -> Path:

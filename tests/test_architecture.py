@@ -66,7 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
         *("spelling", "values"),
     },
-    "sources": {"datasets", "errors", "inputs", "prompts", "spelling", "stages"},
+    "anchor": {"document", "errors", "spelling", "values"},
+    "sources": {"anchor", "datasets", "errors", "inputs", "prompts", "spelling", "stages"},
     "cache": {"errors"},
     "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},
@@ -84,6 +85,10 @@ BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants"
 MAY_IMPORT["session"] = BELOW_SESSION
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["capture"] = {
+    *("boot", "calls", "errors", "evidence", "inputs", "observed", "plan", "progress"),
+    *("runner", "session", "stages", "verdict"),
+}
 MAY_IMPORT["merging"] = {
     *("calls", "circumstances", "errors", "evidence", "judgement", "observed", "session"),
 }
@@ -110,7 +115,7 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "circumstances", "graders", "shards"),
+    *("acceptance", "anchor", "circumstances", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

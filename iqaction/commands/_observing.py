@@ -35,9 +35,15 @@ def flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--baseline",
-        metavar="DIR",
+        metavar="PATH",
         default="",
-        help="evidence of the reference; without it, this run captures one",
+        help="the reference's evidence, a folder or .tar.gz; without it, this run captures one",
+    )
+    parser.add_argument(
+        "--baseline-sha256",
+        metavar="SHA256",
+        default="",
+        help="the evidence root that the baseline must have, or the sha256 of its .tar.gz",
     )
     parser.add_argument(
         "--suite", metavar="NAME", default="", help="name of this comparison in reports"
@@ -80,6 +86,7 @@ def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
         model=args.model,
         dialect=args.dialect,
         baseline=args.baseline,
+        baseline_sha256=args.baseline_sha256,
         suite=args.suite,
         api_key_env=args.api_key_env,
         concurrency=args.concurrency,

@@ -113,6 +113,7 @@ def engine_to_json(arm: Arm, launch: int, info: EngineInfo, observed_at: str) ->
             "details": dict(info.details),
             "limitations": _list(info.limitations),
             "filters": _list(info.filters),
+            **({"not_restarted": True} if info.not_restarted else {}),
         },
     }
     schema.validate("observation", body, "engine")
@@ -294,6 +295,7 @@ def _engine(info: Mapping[str, JSON]) -> EngineInfo:
         details={k: str(v) for k, v in details.items()},
         limitations=_texts(info["limitations"]),
         filters=_texts(info.get("filters")),
+        not_restarted=info.get("not_restarted") is True,
     )
 
 

@@ -18,6 +18,7 @@ from iqaction.json_value import JSON
 
 NAMES = (
     "accept",
+    "anchor",
     "baseline",
     "circumstances",
     "effects",

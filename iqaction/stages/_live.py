@@ -265,7 +265,15 @@ def judge(context: Context, baseline: Observed) -> LegResult:
     seen = _look(context, baseline)
     required, single = len(context.units), context.spec.params.get("floor") == "single"
     metrics = _TEXT_METRICS if seen.text_only else tuple(TITLES)
-    asked = Asked(metrics, required, "live", "live reference", len(seen.launches) - 1, single)
+    asked = Asked(
+        metrics,
+        required,
+        "live",
+        "live reference",
+        len(seen.launches) - 1,
+        single,
+        len(baseline.not_restarted),
+    )
     measured = measure(seen.candidate, seen.launches, asked)
     found = _hits(context, seen)
     broken = _broken.check(context.plan, found, seen.lost, required, BROKEN)

@@ -112,7 +112,8 @@ def judge(context: Context, baseline: Observed) -> LegResult:
     seen = _look(context, baseline)
     candidate, floors, required = seen.candidate, seen.floors, len(context.units)
     single = context.spec.params.get("floor") == "single"
-    asked = Asked(METRICS, required, "reference", "reference leg", len(floors), single)
+    repeats = len(baseline.not_restarted)
+    asked = Asked(METRICS, required, "reference", "reference leg", len(floors), single, repeats)
     measured = measure(candidate, floors, asked)
     found = _hits(context, seen)
     broken = _broken.check(context.plan, found, seen.lost, required, BROKEN)

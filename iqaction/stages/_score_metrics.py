@@ -85,8 +85,8 @@ class Measured:
 class Asked(NamedTuple):
     """What a leg wants measured.
 
-    ``relaunches`` is how often the baseline was launched again; ``single`` True where the plan
-    goes without them.
+    ``relaunches`` is how often the baseline was launched again, ``repeats`` for how many of these
+    the server was not restarted; ``single`` True where the plan goes without them.
     """
 
     metrics: tuple[str, ...]
@@ -95,6 +95,7 @@ class Asked(NamedTuple):
     title: str
     relaunches: int
     single: bool
+    repeats: int = 0
 
 
 def measure(candidate: Leg, launches: tuple[Leg, ...], asked: Asked) -> Measured:
@@ -120,7 +121,7 @@ def measure(candidate: Leg, launches: tuple[Leg, ...], asked: Asked) -> Measured
         asked.required,
         asked.prefix,
         asked.title,
-        "" if asked.single else _too_few(asked.relaunches),
+        "" if asked.single else _too_few(asked.relaunches) or _same_process(asked),
     )
 
 
@@ -131,6 +132,16 @@ def _too_few(relaunches: int) -> str:
         f"the baseline was launched again {relaunches} times and at least {FEWEST_LAUNCHES} "
         "relaunches are needed to know the noise between launches (`floor: single` in the plan "
         "goes without)"
+    )
+
+
+def _same_process(asked: Asked) -> str:
+    if not asked.repeats:
+        return ""
+    return (
+        f"the server was not restarted between launches ({asked.repeats} of {asked.relaunches} "
+        "relaunches are repeats on one launch), so the noise between launches is not known "
+        "(`floor: single` in the plan goes without)"
     )
 
 

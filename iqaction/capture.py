@@ -1,0 +1,304 @@
+"""A baseline in one command: the reference, its relaunches, and one file of it. I/O.
+
+Drives the session launch by launch and runs the user's own command between two launches. What a
+launch asks, and when it has been asked in full, is the stages' to say; what is on the disk decides
+where a capture goes on. Decides no verdict: one that the judge refuses is not packed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from iqaction import runner, session, stages
+from iqaction.boot import processes, readiness
+from iqaction.boot._base import World
+from iqaction.boot.command import detached, how_ended
+from iqaction.boot.logs import LogTail, tail_text
+from iqaction.calls import Arm, Call, EngineInfo, Observation
+from iqaction.errors import BootError, ConfigError
+from iqaction.evidence import bundle
+from iqaction.evidence.store import Folder
+from iqaction.inputs import Request
+from iqaction.observed import Observed
+from iqaction.plan import Plan
+from iqaction.progress import Progress, Quiet
+from iqaction.runner import Connection, Job
+from iqaction.session import Outcome, RunOptions
+from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES
+from iqaction.verdict import Verdict
+
+LAUNCHES = ENOUGH_LAUNCHES
+WORK = ".evidence"  # added to the name of a packed baseline: the folder that it is made from
+_LOOK_S = 0.1
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to capture.
+
+    Attributes
+    ----------
+    run
+        As of a run; its ``evidence`` is where the result goes, a folder or a ``.tar.gz``.
+    relaunch
+        A shell command that restarts the server and returns; "" where there is none.
+    timeout_s
+        Of that command, and again until the server generates.
+    """
+
+    run: RunOptions
+    launches: int = LAUNCHES
+    relaunch: str = ""
+    timeout_s: float = 1200.0
+
+    @property
+    def out(self) -> Path:
+        return self.run.evidence
+
+    @property
+    def folder(self) -> Path:
+        """Where the evidence lies while it is captured, and stays."""
+        if bundle.is_bundle(self.out):
+            return self.out.with_name(self.out.name + WORK)
+        return self.out
+
+
+@dataclass(frozen=True)
+class Captured:
+    """How a capture ended. ``packed`` is the bundle's sha256, "" where none was written."""
+
+    outcome: Outcome
+    packed: str = ""
+    size: int = 0
+    refused: bool = False
+
+
+class _Left(Exception):
+    """Something is left to ask."""
+
+
+def capture(options: Options, world: World, progress: Progress) -> Captured:
+    """Capture the reference and its relaunches; goes on with a capture that was interrupted.
+
+    Raises
+    ------
+    ConfigError
+        The plan or a flag is wrong, or the capture was begun in another way.
+    EvidenceError
+        The folder is another run's, or cannot be written.
+    BootError
+        The server could not be restarted, or did not come up again.
+    """
+    request = _checked(options)
+    plan = session.planned(replace(options.run, capture=True))
+    outcome: Outcome | None = None
+    for launch in range(options.launches + 1):
+        kept = _kept(options.folder)
+        if kept is not None and _is_complete(kept, plan, launch):
+            continue
+        if launch:
+            _same_way(options, kept)
+            _relaunched(options, request, launch, world, progress)
+        said = f"launch {launch} of {options.launches}" if launch else "launch 0: the reference"
+        progress.note(said)
+        outcome = _observed(options, launch, progress)
+        if not outcome.complete or _is_refused(outcome):
+            return _ended(options, outcome)
+    return _ended(options, outcome or session.judge(options.folder))
+
+
+def _observed(options: Options, launch: int, progress: Progress) -> Outcome:
+    one = replace(
+        options.run,
+        evidence=options.folder,
+        launch=launch,
+        not_restarted=bool(launch) and not options.relaunch,
+        capture=True,
+    )
+    return session.observe(one, progress=progress)
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    """True where a candidate could never be compared with it."""
+    report = outcome.report
+    return report.verdict in (Verdict.FAIL, Verdict.NOT_RUN) or bool(report.problems)
+
+
+def _ended(options: Options, outcome: Outcome) -> Captured:
+    if not outcome.complete:
+        return Captured(outcome)
+    if _is_refused(outcome):
+        return Captured(outcome, refused=True)
+    if not bundle.is_bundle(options.out):
+        return Captured(outcome)
+    digest = bundle.pack(options.folder, options.out)
+    return Captured(outcome, digest, options.out.stat().st_size)
+
+
+def _checked(options: Options) -> Request:
+    """The request, where this many launches can be a floor, and the folder is of such a capture."""
+    request = session.requested(replace(options.run, capture=True))
+    score = next((s for s in request.stages if s.stage == "score"), None)
+    single = score is not None and score.params.get("floor") == "single"
+    if options.launches < FEWEST_LAUNCHES and not single:
+        raise ConfigError(
+            f"--launches {options.launches}: the noise between launches would not be known",
+            expected=f"at least {FEWEST_LAUNCHES}, or `floor: single` at `score` in the plan",
+        )
+    if bundle.is_bundle(options.out) and options.out.is_dir():
+        raise ConfigError(f"--out: {options.out} is a folder", expected="a file, new or replaced")
+    return request
+
+
+def _same_way(options: Options, kept: Observed | None) -> None:
+    """Refuse to mix launches after a restart with launches without one."""
+    if kept is None or not kept.launches or bool(kept.not_restarted) is not bool(options.relaunch):
+        return
+    how = "without restarting" if kept.not_restarted else "after restarts of"
+    again = "no --relaunch-command" if kept.not_restarted else "--relaunch-command CMD"
+    raise ConfigError(
+        f"{options.folder}: its launches were observed {how} the server",
+        expected=f"the same way again: {again}",
+        next_step="capture into a new --out to change that",
+    )
+
+
+def _kept(folder: Path) -> Observed | None:
+    """What was captured so far, None where nothing was."""
+    if not (folder / "plan.json").is_file():
+        return None
+    with Folder.open(folder) as opened:
+        return opened.load(alone=True)
+
+
+def _is_complete(kept: Observed, plan: Plan, launch: int) -> bool:
+    """True where a launch has an answer to everything that it asks: then nobody is asked, and the
+    server need not run. Evidence of another plan never is: continuing it is refused elsewhere."""
+    arm = Arm.REPEAT if launch else Arm.BASELINE
+    engine = kept.engines.get((arm, launch))
+    if engine is None or kept.plan.sha256 != plan.sha256:
+        return False
+    try:
+        runner.observe(_replay(kept, arm, launch, engine), Quiet())
+    except _Left:
+        return False
+    return True
+
+
+def _replay(kept: Observed, arm: Arm, launch: int, engine: EngineInfo) -> Job:
+    """The job of that launch with nobody to ask: it raises where something is left."""
+
+    def ask(call: Call) -> Observation:
+        raise _Left
+
+    able = tuple(
+        s
+        for s in kept.plan.stages
+        if s.required or not stages.load(s.stage).needs(s, arm) - engine.capabilities
+    )
+    return Job(
+        replace(kept.plan, stages=able),
+        kept.prompts,
+        {stage: dict(tags) for stage, tags in kept.seen.items()},
+        {arm: Connection(engine, ask)},
+        keep=lambda stage, observation: None,
+        traffic=lambda: 1,
+        extend=lambda look: False,
+        arm=arm,
+        launch=launch,
+        data=kept.data,
+    )
+
+
+# --- between two launches -------------------------------------------------------------------
+
+
+def _relaunched(
+    options: Options, request: Request, launch: int, world: World, progress: Progress
+) -> None:
+    """Leave the server started anew, and answering. A launch that was interrupted goes on with
+    the server that it has, where that still answers."""
+    if not options.relaunch:
+        return
+    ask = _probe(request)
+    kept = _kept(options.folder)
+    if kept is not None and (Arm.REPEAT, launch) in kept.engines and ask() == "":
+        return
+    progress.note(f"launch {launch} of {options.launches}: restarting the server")
+    before = _listening(request.endpoint)
+    with tempfile.TemporaryDirectory(prefix="iqaction-") as home:
+        log = Path(home) / "relaunch.log"
+        _run(options, log, world, _secrets(request, world))
+        watched = readiness.Watched(ask, lambda: "", LogTail(log, _secrets(request, world)))
+        readiness.wait(watched, options.timeout_s, world, lambda line: None)
+    same = before & _listening(request.endpoint)
+    if same:
+        raise BootError(
+            f"the relaunch command ended, and the server was not restarted: process "
+            f"{min(same)[0]} has been listening at {request.endpoint} since before",
+            expected="a new process that answers there",
+            next_step="make the command stop the server first; where a proxy listens there, give "
+            "--endpoint the server's own address",
+        )
+
+
+def _listening(endpoint: str) -> frozenset[tuple[int, int]]:
+    """Who listens there, as process id and start, as far as it is this machine's and ours to
+    see."""
+    address = urlsplit(endpoint)
+    host = address.hostname or ""
+    if not (host in ("localhost", "::1") or host.startswith("127.")):
+        return frozenset()
+    port = address.port or (443 if address.scheme == "https" else 80)
+    found = (processes.find(pid) for pid in processes.listeners(port))
+    return frozenset((p.pid, p.started) for p in found if p is not None)
+
+
+def _probe(request: Request) -> Callable[[], str]:
+    key = session.api_key(request)
+    model = "" if request.model == "auto" else request.model
+
+    def ask() -> str:
+        return readiness.probe(request.endpoint, model, request.dialect, key)
+
+    return ask
+
+
+def _secrets(request: Request, world: World) -> tuple[str, ...]:
+    key = world.environ.get(request.api_key_env, "") if request.api_key_env else ""
+    return (key,) if key else ()
+
+
+def _run(options: Options, log: Path, world: World, secrets: tuple[str, ...]) -> None:
+    """Run the user's command to its end. In a session of its own: the server that it starts is to
+    outlive us, and Ctrl-C here."""
+    process = detached(["sh", "-c", options.relaunch], world.environ, Path.cwd(), log)
+    end = world.clock() + options.timeout_s
+    try:
+        while (code := process.poll()) is None:
+            if world.clock() >= end:
+                why = f"did not end within {options.timeout_s:g} s"
+                raise _not_relaunched(why, log, secrets)
+            world.sleep(_LOOK_S)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+    if code:
+        raise _not_relaunched(how_ended(code), log, secrets)
+
+
+def _not_relaunched(why: str, log: Path, secrets: tuple[str, ...]) -> BootError:
+    printed = tail_text(log, secrets).splitlines()[-_TAIL_LINES:]
+    said = "\n".join(["it printed last:", *(f"    {line}" for line in printed)])
+    return BootError(
+        f"the relaunch command {why}; {said if printed else 'it printed nothing'}",
+        expected="a command that restarts the server and returns, as `docker restart NAME`",
+        next_step="run it by hand; then the same capture again: it continues where it stopped",
+    )
