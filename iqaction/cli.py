@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from iqaction import __version__
 from iqaction.commands import load_all
-from iqaction.commands._base import Command
+from iqaction.commands._base import Command, attach, deeper
 from iqaction.commands._console import Console, standard
 from iqaction.errors import ConfigError, IqError
 from iqaction.interrupts import INTERRUPTED, TERMINATED, Terminated, termination_raised
@@ -132,24 +132,14 @@ def _parsers(
         help="show the version",
     )
     chosen = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    found = {}
-    for name, command in commands.items():
-        one = chosen.add_parser(
-            name,
-            help=command.SUMMARY,
-            description=command.DESCRIPTION,
-            epilog=f"examples:\n{command.EXAMPLES}",
-            formatter_class=raw,
-            allow_abbrev=False,
-        )
-        command.flags(one)
-        one.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-        one.add_argument("--quiet", action="store_true", help="no progress and no notes on stderr")
-        found[name] = one
-    return parser, found
+    return parser, attach(chosen, commands)
 
 
-def _check_spelling(argv: Sequence[str], parsers: Mapping[str, argparse.ArgumentParser]) -> None:
+def _check_spelling(
+    argv: Sequence[str],
+    parsers: Mapping[str, argparse.ArgumentParser],
+    program: str = "iqaction",
+) -> None:
     """Refuse an unknown command or flag with its nearest name.
 
     Before parsing: argparse would first complain of the flag that is missing because it was
@@ -161,14 +151,17 @@ def _check_spelling(argv: Sequence[str], parsers: Mapping[str, argparse.Argument
         raise ConfigError(
             f"{argv[0][:60]!r} stands before the command",
             expected="the command first, as `iqaction judge DIR --json`",
-            next_step="iqaction --help",
+            next_step=f"{program} --help",
         )
     if argv[0] not in parsers:
         raise ConfigError(
             f"unknown command {argv[0][:60]!r}{nearest(argv[0], parsers)}",
             expected=", ".join(parsers),
-            next_step="iqaction --help",
+            next_step=f"{program} --help",
         )
+    if inner := deeper(parsers[argv[0]]):
+        _check_spelling(argv[1:], inner, f"{program} {argv[0]}")
+        return
     known = _option_strings(parsers[argv[0]])
     for word in argv[1:]:
         if word == "--":
@@ -178,7 +171,7 @@ def _check_spelling(argv: Sequence[str], parsers: Mapping[str, argparse.Argument
             raise ConfigError(
                 f"unknown flag {flag[:60]!r}{nearest(flag, known)}",
                 expected="one of " + ", ".join(sorted(x for x in known if x.startswith("--"))),
-                next_step=f"iqaction {argv[0]} --help",
+                next_step=f"{program} {argv[0]} --help",
             )
 
 
@@ -209,7 +202,7 @@ def _machine(error: OSError) -> IqError:
 
 def _stopped(argv: Sequence[str], console: Console, status: int, word: str) -> int:
     lines = [f"{word}."]
-    if argv and argv[0] in ("run", "observe"):
+    if tuple(argv[:1]) in (("run",), ("observe",)) or tuple(argv[:2]) == ("baseline", "capture"):
         lines = [
             f"{word}. Every answer so far is kept; the same command continues:",
             f"  iqaction {shlex.join(argv)}",

@@ -203,6 +203,13 @@ def requested(options: RunOptions) -> Request:
     return request
 
 
+def identify(request: Request) -> EngineInfo:
+    """Who answers at the request's endpoint; raises EngineError where nobody does."""
+    asked = request.endpoint, request.model, request.dialect
+    with _connected(*asked, api_key(request), 1) as found:
+        return found.engine
+
+
 def planned(options: RunOptions) -> Plan:
     """The plan that a run of these options would ask; raises ConfigError as the run would."""
     with ExitStack() as scratch:

@@ -89,6 +89,13 @@ MAY_IMPORT["capture"] = {
     *("boot", "calls", "errors", "evidence", "inputs", "observed", "plan", "progress"),
     *("runner", "session", "stages", "verdict"),
 }
+MAY_IMPORT["baseline"] = {
+    *("anchor", "calls", "errors", "evidence", "inputs", "judgement", "observed", "plan"),
+    *("report", "session", "sources", "stages", "verdict"),
+}
+MAY_IMPORT["baseline_view"] = {
+    *("anchor", "calls", "observed", "report", "stages", "surfaces", "terminal", "verdict"),
+}
 MAY_IMPORT["merging"] = {
     *("calls", "circumstances", "errors", "evidence", "judgement", "observed", "session"),
 }

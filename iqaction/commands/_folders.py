@@ -49,3 +49,20 @@ def _beside(folder: Path) -> list[str]:
         return [p.name for p, _ in zip(folder.parent.iterdir(), range(1000), strict=False)]
     except OSError:
         return []
+
+
+def baseline(parser: argparse.ArgumentParser) -> None:
+    """The argument PATH: a baseline."""
+    parser.add_argument(
+        "path", metavar="PATH", type=Path, help="a baseline: the folder of a capture, or a .tar.gz"
+    )
+
+
+def packed_or_folder(path: Path) -> Path:
+    """``path``, where something is there. Raises ConfigError else."""
+    if path.exists():
+        return path
+    raise ConfigError(
+        f"PATH: {path} is not there{nearest(path.name, _beside(path), FILES)}",
+        expected="a baseline, as `iqaction baseline capture --out PATH` makes it",
+    )

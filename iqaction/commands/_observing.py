@@ -21,6 +21,23 @@ def flags(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="folder for everything that is observed; one that was begun is continued",
     )
+    whom(parser)
+    parser.add_argument(
+        "--baseline",
+        metavar="PATH",
+        default="",
+        help="the reference's evidence, a folder or .tar.gz; without it, this run captures one",
+    )
+    parser.add_argument(
+        "--baseline-sha256",
+        metavar="SHA256",
+        default="",
+        help="the evidence root that the baseline must have, or the sha256 of its .tar.gz",
+    )
+
+
+def whom(parser: argparse.ArgumentParser) -> None:
+    """The plan, the engine, and how it is asked."""
     parser.add_argument(
         "--plan", metavar="FILE", type=Path, help="the plan (YAML); default: the built-in plan"
     )
@@ -34,18 +51,6 @@ def flags(parser: argparse.ArgumentParser) -> None:
         "--dialect", metavar="NAME", default="", help="what the engine speaks; default: it is asked"
     )
     parser.add_argument(
-        "--baseline",
-        metavar="PATH",
-        default="",
-        help="the reference's evidence, a folder or .tar.gz; without it, this run captures one",
-    )
-    parser.add_argument(
-        "--baseline-sha256",
-        metavar="SHA256",
-        default="",
-        help="the evidence root that the baseline must have, or the sha256 of its .tar.gz",
-    )
-    parser.add_argument(
         "--suite", metavar="NAME", default="", help="name of this comparison in reports"
     )
     parser.add_argument(
@@ -57,7 +62,7 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--concurrency",
         metavar="N",
-        type=_count(_MOST_IN_FLIGHT),
+        type=count(_MOST_IN_FLIGHT),
         help="requests in flight; default: the plan's, which is as many as traffic sees",
     )
 
@@ -67,7 +72,7 @@ def launch_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launch",
         metavar="N",
-        type=_count(1000),
+        type=count(1000),
         default=0,
         help="this is relaunch N of the reference that DIR captured: it measures the noise floor",
     )
@@ -97,11 +102,14 @@ def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
     return _outcome.observed(session.observe(options, progress=console.progress()), console)
 
 
-def _count(most: int) -> Callable[[str], int]:
+def count(most: int, least: int = 1) -> Callable[[str], int]:
+    """Reads a whole number from ``least`` to ``most``."""
+
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        whole = text.isascii() and text.isdigit() and len(text) < 10
+        if not (whole and least <= int(text) <= most):
             raise argparse.ArgumentTypeError(
-                f"found {text[:60]!r}, expected a whole number from 1 to {most}"
+                f"found {text[:60]!r}, expected a whole number from {least} to {most}"
             )
         return int(text)
 

@@ -87,7 +87,7 @@ def pack(folder: Path, out: Path) -> str:
             os.fsync(raw.fileno())
             if raw.tell() > bounds.packed:
                 raise EvidenceError(f"{folder} packs to more than {bounds.packed:,} bytes")
-        digest = _digest(staged)
+        own = digest(staged)
         os.replace(staged, out)
     except OSError as exc:
         raise explain(exc, f"cannot write {out}") from exc
@@ -96,7 +96,7 @@ def pack(folder: Path, out: Path) -> str:
     finally:
         with contextlib.suppress(OSError):
             staged.unlink(missing_ok=True)
-    return digest
+    return own
 
 
 def _stored(data: bytes) -> Stored:
@@ -124,7 +124,8 @@ def _write_all(tree: Tree, files: Mapping[str, Stored], out: gzip.GzipFile) -> N
     out.write(bytes(2 * _BLOCK))
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """sha256 of a file's bytes, in hexadecimal."""
     seen = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
