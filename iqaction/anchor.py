@@ -135,9 +135,15 @@ def _lines(pin: Pin, *, first: bool) -> list[str]:
     lines.append(f"reason: {_quoted(pin.reason)}")
     if not first:
         drift = pin.drift
-        said = UNKNOWN if drift is None else ", ".join(f"{m}: {v:.6g}" for m, v in drift.items())
-        lines.append(f"drift: {said if drift is None else '{' + said + '}'}")
+        said = ", ".join(f"{m}: {_decimal(v)}" for m, v in (drift or {}).items())
+        lines.append(f"drift: {UNKNOWN if drift is None else '{' + said + '}'}")
     return lines
+
+
+def _decimal(value: float) -> str:
+    """Without an exponent, which some readers of YAML take for a text."""
+    text = f"{value:.8f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
 
 
 def _quoted(text: str) -> str:

@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from iqaction.boot import processes
 from iqaction.demo_engine import package_folder
 
 _SERVER = Path(__file__).parents[2] / "iqaction" / "_llama_server.py"
@@ -29,13 +30,9 @@ def stop(state: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
     for _ in range(200):
-        try:
-            os.killpg(leader, 0)
-        except ProcessLookupError:
+        if not any(p.session == leader for p in processes.every().values()):  # zombies are gone
             return
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(leader, os.WNOHANG)
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def start(state: Path, port: int, model: Path) -> None:
