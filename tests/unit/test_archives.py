@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,25 +74,30 @@ def test_unpacking__writes(tmp_path: Path) -> None:
     assert written == Written(hashlib.sha256(b"abc").hexdigest(), 3)
 
 
+def fill(folder: Path, *contents: bytes) -> None:
+    """Unpack these files, at most 4 bytes of all."""
+    with unpacking(folder, Bounds(unpacked=4), refused) as out:
+        for number, data in enumerate(contents):
+            out.write(f"f{number}", iter([data]))
+
+
 def test_unpacking__counts_all_files(tmp_path: Path) -> None:
     """The cap is of all files together, exactly; beyond it nothing is left."""
-    with unpacking(tmp_path / "fits", Bounds(unpacked=4), refused) as out:
-        out.write("a", iter([b"ab"]))
-        out.write("b", iter([b"cd"]))
-    with (
-        pytest.raises(EvidenceError, match="more than 4 bytes"),
-        unpacking(tmp_path / "not", Bounds(unpacked=4), refused) as out,
-    ):
-        out.write("a", iter([b"ab"]))
-        out.write("b", iter([b"cde"]))
+    fill(tmp_path / "fits", b"ab", b"cd")
+    with pytest.raises(EvidenceError, match="more than 4 bytes"):
+        fill(tmp_path / "not", b"ab", b"cde")
 
     assert [p.name for p in tmp_path.iterdir()] == ["fits"]
 
 
 def test_unpacking__any_error_leaves_nothing(tmp_path: Path) -> None:
     """Also what has nothing to do with the archive, as Ctrl-C, leaves no half of it."""
-    with pytest.raises(KeyboardInterrupt), unpacking(tmp_path / "x", Bounds(), refused) as out:
-        out.write("a", iter([b"ab"]))
+
+    def stopped() -> Iterator[bytes]:
+        yield b"ab"
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), unpacking(tmp_path / "x", Bounds(), refused) as out:
+        out.write("a", stopped())
 
     assert list(tmp_path.iterdir()) == []
