@@ -14,7 +14,7 @@ from iqaction.commands import (
 from iqaction.commands._base import Command, attach
 from iqaction.commands._console import Console
 
-ORDER = 5
+ORDER = 3
 SUMMARY = "capture a baseline, look at one, pin it: capture, show, check, pin"
 DESCRIPTION = """\
 A baseline is the sealed evidence of an engine that you trust: its texts, and what a restart alone
@@ -25,8 +25,7 @@ EXAMPLES = """\
       --relaunch-command 'docker restart reference'
   iqaction baseline show baseline.tar.gz
   iqaction baseline check baseline.tar.gz --plan plan.yml
-  iqaction baseline pin baseline.tar.gz
-  iqaction run --endpoint URL --baseline baseline.tar.gz --evidence candidate"""
+  iqaction baseline pin baseline.tar.gz"""
 
 _COMMANDS = {
     "capture": cast(Command, _baseline_capture),

@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from iqaction.commands._console import Console
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.progress import Progress
 
-COMMANDS = ("run", "observe", "judge", "render", "publish", "verify", "inspect", "demo")
+COMMANDS = (
+    *("run", "observe", "baseline", "judge", "render", "publish", "verify", "inspect", "demo"),
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,16 @@ def test_help__all_commands(capsys: pytest.CaptureFixture[str]) -> None:
         assert status in shown
 
 
+@pytest.mark.parametrize("name", ["capture", "show", "check", "pin"])
+def test_help__baseline(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of its commands has a page of its own, with examples, within a hundred columns."""
+    assert cli.main(["baseline", name, "--help"]) == 0
+    shown = capsys.readouterr().out
+
+    assert f"iqaction baseline {name} " in shown.partition("examples:")[2]
+    assert "--json" in shown
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help__command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each command's page says what it does and shows commands to copy that really parse."""
@@ -85,7 +98,7 @@ def test_help__command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = load_all()[name]
 
     assert command.DESCRIPTION.splitlines()[0] in shown
-    assert "--json" in shown
+    assert "--json" in shown or name == "baseline"  # whose own commands have it
     examples = command.EXAMPLES.replace("\\\n", " ").splitlines()
     lines = [x.split("#")[0] for x in examples if x.strip()[:1] != "#"]
     parts = [y.strip() for x in lines for y in x.replace("|", "&&").split("&&")]
@@ -96,7 +109,7 @@ def test_help__command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         parser.add_argument("--json", action="store_true")
         command.flags(parser)
         assert line.split()[0] == name
-        parser.parse_args(line.split()[1:])
+        parser.parse_args(shlex.split(line)[1:])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -158,6 +171,15 @@ def test_version__not_alone(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--evidence", "x", "--launch", "1"], "unknown flag '--launch'"),
         (["observe", "--evidence", "x", "--launch", "-1"], "--launch"),
         (["run", "--evidence", __file__], "is no folder"),
+        (["run", "--baseline-sha25", "x"], "did you mean '--baseline-sha256'?"),
+        (["baseline"], "required: COMMAND"),
+        (["baseline", "shwo", "x"], "unknown command 'shwo'; did you mean 'show'?"),
+        (["baseline", "--quiet"], "stands before the command"),
+        (["baseline", "show"], "required: PATH"),
+        (["baseline", "show", "no-such.tar.gz"], "no-such.tar.gz is not there"),
+        (["baseline", "capture", "--launchs", "5"], "did you mean '--launches'?"),
+        (["baseline", "capture", "--out", "x", "--launches", "-1"], "--launches"),
+        (["baseline", "capture", "--out", "x", "--launches", "1e3"], "found '1e3'"),
         (["--quiet", "judge", "x"], "'--quiet' stands before the command"),
         (["judge"], "required: DIR"),
         (["judge", "no/such/folder"], "no/such/folder is not there"),

@@ -126,7 +126,10 @@ model: "m"
 dialect: auto
 suite: qwen-27b
 api_key_env: MY_KEY
+baseline_sha256: sha256:%s
+anchor: baseline.yml
 """
+        % ("AB" * 32)
     )
     trajectory, judged = request.stages
 
@@ -137,6 +140,7 @@ api_key_env: MY_KEY
         "qwen-27b",
         "MY_KEY",
     )
+    assert (request.baseline_sha256, request.anchor) == ("ab" * 32, "baseline.yml")
     assert trajectory.params["max_tokens"] == 16
     assert trajectory.params["concurrency"] == 8
     assert trajectory.params["chat_template_kwargs"] == ""
@@ -252,6 +256,8 @@ def test_read_request__object() -> None:
         ("stages: [score]\nmodel:", "plan.yml:2: model", "found nothing"),
         ("stages: [score]\nmodel: ''", "plan.yml:2: model", "found the text ''"),
         ('stages: [score]\nmodel: "a\\nb"', "plan.yml:2: model", "one line"),
+        ("stages: [score]\nbaseline_sha256: abc", "plan.yml:2: baseline_sha256", "'abc'"),
+        ("stages: [score]\nanchor: 5", "plan.yml:2: anchor", "found the number 5"),
         ("stages: [score]\nsuite: a/b", "plan.yml:2: suite", "'a/b'"),
         ("stages: [score]\nendpoint: localhost:8000", "plan.yml:2: endpoint", "http"),
         ("stages: [score]\nendpoint: ftp://h", "plan.yml:2: endpoint", "http"),
@@ -396,6 +402,7 @@ def test_with_flags() -> None:
         ("api_key_env", "sk-1", "--api-key-env"),
         ("suite", "..", "--suite"),
         ("model", "a\x1bb", "--model"),
+        ("baseline_sha256", "ab12", "--baseline-sha256: found the text 'ab12'"),
     ],
 )
 def test_with_flags__refused(key: str, value: str, said: str) -> None:

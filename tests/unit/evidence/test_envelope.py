@@ -101,6 +101,7 @@ ENGINES = st.builds(
     details=st.dictionaries(TEXT, TEXT, max_size=3),
     limitations=TEXTS,
     filters=TEXTS,
+    not_restarted=st.booleans(),
 )
 
 
@@ -137,7 +138,8 @@ def test_engine_to_json__round_trip_is_exact(info, arm, launch):
 
 def test_engine_to_json__every_field_is_stored():
     """A field that the dataclass gains is not lost silently."""
-    body = engine_to_json(Arm.CANDIDATE, 0, ENGINE, AT)["info"]
+    info = dataclasses.replace(ENGINE, not_restarted=True)
+    body = engine_to_json(Arm.CANDIDATE, 0, info, AT)["info"]
 
     assert set(body) == {f.name for f in dataclasses.fields(EngineInfo)}
 
