@@ -135,7 +135,7 @@ def check(path: Path, plan: Path | None, flags: Mapping[str, str], sha256: str =
         if plan is not None:
             looked.append(f"the plan {plan}")
             problems += _against_plan(one, request, plan)
-        if request.endpoint:
+        if flags.get("endpoint"):  # who only asks about a plan needs no server
             looked.append(f"the endpoint {request.endpoint}")
             problems += _against_endpoint(one, request)
         return Usable(one.root, (), tuple(dict.fromkeys(problems)), tuple(looked))

@@ -7,20 +7,29 @@ can be judged, rendered and verified again at any time by the same code.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from iqaction import __version__, inputs, judgement, runner, shards, sources, stages, surfaces
+from iqaction import (
+    __version__,
+    given_baseline,
+    inputs,
+    judgement,
+    runner,
+    shards,
+    sources,
+    stages,
+    surfaces,
+)
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
 from iqaction.errors import ConfigError, EngineError, EvidenceError
-from iqaction.evidence import bundle, canon
+from iqaction.evidence import canon
 from iqaction.evidence.store import Folder
 from iqaction.evidence.verify import Verified
 from iqaction.evidence.verify import verify as verify_folder
@@ -226,64 +235,15 @@ def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
-    path = _baseline_folder(options, request, scratch)
+    path = given_baseline.folder(request, options.evidence, scratch)
     baseline = None
     if path is not None:
         with Folder.open(path) as folder:
             baseline = folder.load()
-        _anchored(request, options.plan, baseline)
+        given_baseline.anchored(request, options.plan, baseline)
         prompts = _judgeable(request, prompts, baseline)
     plan = inputs.freeze(request, prompts, baseline, extend=not options.circumstances.shards)
     return _Prepared(request, plan, prompts, baseline, path, data)
-
-
-def _baseline_folder(options: RunOptions, request: Request, scratch: ExitStack) -> Path | None:
-    """The folder of the baseline; of a packed one a copy that ``scratch`` removes again."""
-    if not request.baseline:
-        if request.baseline_sha256:
-            raise ConfigError(
-                "baseline_sha256: there is no baseline", expected="--baseline, or neither of them"
-            )
-        return None
-    path = Path(request.baseline)
-    if path.is_file():
-        into = scratch.enter_context(tempfile.TemporaryDirectory(prefix="iqaction-"))
-        return bundle.opened(path, Path(into) / "baseline", request.baseline_sha256)
-    _must_be_there(path, "--baseline")
-    _apart(options.evidence, path)
-    return bundle.opened(path, path, request.baseline_sha256)
-
-
-def _anchored(request: Request, plan: Path | None, baseline: Observed) -> None:
-    """Where the plan names an anchor, the baseline must be the one that is pinned there."""
-    if not request.anchor:
-        return
-    pinned = sources.anchor_file(request, plan)
-    if baseline.root != pinned.root:
-        raise ConfigError(
-            f"the baseline's evidence root is {baseline.root or 'not known: it is not sealed'}",
-            expected=f"{pinned.root}, which {request.anchor} pins",
-            next_step="give the pinned baseline, or pin this one in a reviewed change "
-            "(`iqaction baseline pin`)",
-        )
-
-
-def _must_be_there(folder: Path, flag: str) -> None:
-    if not folder.is_dir():
-        raise ConfigError(
-            f"{flag} {folder}: no such folder",
-            expected="the evidence of a captured reference: its folder, or the .tar.gz of it",
-        )
-
-
-def _apart(evidence: Path, baseline: Path) -> None:
-    """A run writes into its own folder and never into the baseline's."""
-    ours, theirs = evidence.resolve(), baseline.resolve()
-    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
-        raise ConfigError(
-            f"--evidence {evidence} and --baseline {baseline} are in one another",
-            expected="two folders side by side",
-        )
 
 
 def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> PromptSet:
@@ -297,7 +257,7 @@ def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> Prom
 def _relaunch(options: RunOptions) -> _Prepared:
     """A relaunch asks the captured plan of the folder itself, whatever the plan file says now."""
     request = _requested(options, "endpoint", "model", "dialect", "api_key_env")
-    _must_be_there(options.evidence, "--evidence")
+    given_baseline.must_be_there(options.evidence, "--evidence")
     with Folder.open(options.evidence) as folder:
         observed, data = folder.load(), folder.prompts_bytes()
     if not observed.plan.is_capture:

@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "anchor": {"document", "errors", "spelling", "values"},
     "sources": {"anchor", "datasets", "errors", "inputs", "prompts", "spelling", "stages"},
+    "given_baseline": {"errors", "evidence", "inputs", "observed", "sources"},
     "cache": {"errors"},
     "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},

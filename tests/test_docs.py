@@ -119,7 +119,7 @@ def test_readme__has_a_picture():
     assert "TO BE FILLED IN" not in README
 
 
-@pytest.mark.parametrize("flag", sorted(set(re.findall(r"--[a-z]+(?:-[a-z]+)*", README))))
+@pytest.mark.parametrize("flag", sorted(set(re.findall(r"--[a-z]+(?:-[a-z0-9]+)*", README))))
 def test_readme__flags_exist(flag):
     """Each flag that README shows is one that the program has."""
     if flag in ("--help",):

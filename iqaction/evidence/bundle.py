@@ -29,6 +29,7 @@ SUFFIXES = (".tar.gz", ".tgz")
 _LEVEL = 9  # the observations are packed already: this costs no time
 _MODE = 0o644
 _BLOCK = tarfile.BLOCKSIZE
+_EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _MOST_PADDING = 1 << 20  # zero bytes behind the last file; other tars round up to 10 KiB
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -264,8 +265,13 @@ def _members(
     Headers are read one by one: Python's own reader takes whole extended headers, which may be as
     long as a stranger likes, into memory.
     """
-    names, left = Names(bounds, refused), bounds.unpacked
+    names, left, count = Names(bounds, refused), bounds.unpacked, 0
     while (info := _header(stream, refused)) is not None:
+        count += 1
+        if count > 2 * bounds.files:  # folders among them
+            raise refused(f"it holds more than {2 * bounds.files:,} entries")
+        if info.type in _EXTENDED:
+            raise refused("it has extended headers, which a baseline needs none of")
         if info.type == tarfile.DIRTYPE:
             if info.size:
                 raise refused("it holds a folder with a size")

@@ -28,6 +28,7 @@ from iqaction.boot._base import World
 from iqaction.boot.readiness import probe
 from iqaction.calls import Arm
 from iqaction.demo_engine import LlamaServer
+from iqaction.errors import BootError
 from iqaction.evidence.store import Folder
 from iqaction.progress import Quiet
 from iqaction.verdict import Verdict
@@ -244,6 +245,17 @@ def test_capture__not_restarted(done: Done, tmp_path: Path) -> None:
     assert kept.engines[Arm.BASELINE, 0].not_restarted is False
     assert all("not restarted" in c.reason for c in score.checks if c.judged)
     assert any("not restarted between launches" in c for c in same.report.caveats)
+
+
+def test_capture__command_that_restarts_nothing(done: Done, tmp_path: Path) -> None:
+    """A relaunch command after which the same process answers is an error, not a floor."""
+    wait_for(done.shop)
+    plan = Shop(tmp_path, done.shop.model, 1, 2).plan
+    run = session.RunOptions(evidence=tmp_path / "ref", plan=plan, endpoint=done.shop.url)
+    with pytest.raises(BootError, match="the server was not restarted: process"):
+        capture.capture(capture.Options(run, 3, "true"), World(os.environ), Quiet())
+    with Folder.open(tmp_path / "ref") as folder:
+        assert folder.load().launches == ()
 
 
 @pytest.mark.full

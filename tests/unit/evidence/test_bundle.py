@@ -259,13 +259,14 @@ HOSTILE: dict[str, tuple[Callable[[Made], bytes], str]] = {
     ),
     "huge-file": (lambda m: claims(10 << 30) + bytes(1024), "unpacks to more than"),
     "negative": (lambda m: claims(-1) + bytes(1024), "unpacks to more than"),
-    "huge-header": (
-        lambda m: extended(10 << 30) + bytes(4096),
-        "neither a plain file nor a folder",
+    "huge-header": (lambda m: extended(10 << 30) + bytes(4096), "extended headers"),
+    "many-folders": (
+        lambda m: tar((member(f"f{i}", tarfile.DIRTYPE), b"") for i in range(50)),
+        "more than 40 entries",
     ),
     "pax": (
         lambda m: tar([(member("ä.json"), b"x")], tarfile.PAX_FORMAT),
-        "neither a plain file nor a folder",
+        "extended headers",
     ),
     "cut-in-a-file": (lambda m: plain(a=b"x" * 5_000)[:2_000], "ends in the middle"),
     "cut-between-files": (lambda m: plain(a=b"x" * 512)[:1024], "ends too early"),
