@@ -259,6 +259,9 @@ class EngineInfo:
     # other name is a sampler of the server's own that a request cannot switch off, and a name
     # that is missing is a setting that this server does not apply.
     filters: tuple[str, ...] = ()
+    # Of the ids of fixed texts and chats (see `iqaction.fingerprints`); "": not known.
+    tokenizer_sha256: str = ""
+    template_sha256: str = ""
 
 
 def digest(call: Call) -> str:

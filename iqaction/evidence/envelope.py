@@ -113,6 +113,8 @@ def engine_to_json(arm: Arm, launch: int, info: EngineInfo, observed_at: str) ->
             "details": dict(info.details),
             "limitations": _list(info.limitations),
             "filters": _list(info.filters),
+            "tokenizer_sha256": info.tokenizer_sha256,
+            "template_sha256": info.template_sha256,
         },
     }
     schema.validate("observation", body, "engine")
@@ -294,6 +296,8 @@ def _engine(info: Mapping[str, JSON]) -> EngineInfo:
         details={k: str(v) for k, v in details.items()},
         limitations=_texts(info["limitations"]),
         filters=_texts(info.get("filters")),
+        tokenizer_sha256=str(info.get("tokenizer_sha256", "")),
+        template_sha256=str(info.get("template_sha256", "")),
     )
 
 
