@@ -35,6 +35,8 @@ def judge(observed: Observed, tool_version: str) -> Report:
     verdict = combine(r.verdict for r in results if r.required)
     if problems or around.differences:
         verdict = cap(verdict, Verdict.UNPROVEN)
+    if verdict is Verdict.NOT_RUN and _was_refused(observed):
+        verdict = Verdict.UNPROVEN  # somebody was there to ask, and the baseline does not fit
     report = Report(
         verdict,
         results,
@@ -62,6 +64,14 @@ def judge(observed: Observed, tool_version: str) -> Report:
     report = acceptance.apply(report, around.acceptances, day, report.settings_sha256)
     # At a desk there is nothing that would read an acceptance.
     return replace(report, offer=acceptance.offer(report) if around.run.repository else "")
+
+
+def _was_refused(observed: Observed) -> bool:
+    """True where nothing was asked because the baseline cannot be compared with."""
+    baseline = observed.baseline
+    if baseline is None or observed.circumstances.problem or any(observed.seen.values()):
+        return False
+    return bool(compatibility.problems(observed, baseline))
 
 
 def undecided(observed: Observed, look: int) -> bool:

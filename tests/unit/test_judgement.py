@@ -116,7 +116,10 @@ def test_problems__another_baseline() -> None:
 
 def test_problems__another_prompt_file() -> None:
     """Another prompt file asks other questions."""
-    unproven_for(renamed(prompts_sha256="1" * 64), "prompt file: 111111111111 now, 000000000000 in the baseline")
+    unproven_for(
+        renamed(prompts_sha256="1" * 64),
+        "prompt file: 111111111111 now, 000000000000 in the baseline",
+    )
 
 
 def test_problems__other_parameters() -> None:
