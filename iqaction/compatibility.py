@@ -21,6 +21,7 @@ PROMPTS, CONCURRENCY, GPU, HARNESS = "prompt file", "concurrency", "GPU", "harne
 _SERVED = (TOKENIZER, TEMPLATE, GPU, HARNESS)  # of the machine and the tool, not of the plan
 _OPTIONAL = (IDENTITY, *_SERVED, CONCURRENCY)  # "" is not known, and not another value
 _LONGEST = 160  # characters of a value in a sentence
+_MOST = 500  # characters of a value
 _DAY_S = 86_400
 
 
@@ -98,12 +99,11 @@ def caveats(now: Observed, baseline: Observed) -> tuple[str, ...]:
     """What limits a comparison and forbids none: fields that are known of one arm only, more load
     than the baseline was under, and age where the plan is not strict about it."""
     ours, theirs = key(now), key(baseline)
-    found = [
-        f"{field}: {_short(ours[field]) or 'not known'} now, "
-        f"{_short(theirs[field]) or 'not known'} in the baseline: could not be compared"
-        for field in _OPTIONAL
-        if bool(ours[field]) is not bool(theirs[field])
-    ]
+    found = []
+    for whose, told, other in (("now", theirs, ours), ("in the baseline", ours, theirs)):
+        alone = [f for f in _OPTIONAL if told[f] and not other[f]]
+        if alone:
+            found.append(f"could not be compared: {', '.join(alone)} (not known {whose})")
     if _differ(CONCURRENCY, ours, theirs) and int(ours[CONCURRENCY]) > int(theirs[CONCURRENCY]):
         found.append(
             f"the candidate was asked {ours[CONCURRENCY]} at a time, the baseline "
@@ -182,7 +182,7 @@ def _gpus(machine: Mapping[str, str]) -> str:
     """The kinds of GPU, each once: a machine's number of them is not what the engine was given,
     and driver and memory stand behind the name."""
     names = {v.partition(",")[0].strip() for k, v in machine.items() if k.startswith("gpu ")}
-    return ", ".join(sorted(n for n in names if n))
+    return ", ".join(sorted(n for n in names if n))[:_MOST]
 
 
 def _aged(now: Observed, baseline: Observed) -> tuple[str, ...]:

@@ -201,7 +201,7 @@ def test_run__no_tokenizer(tmp_path: Path) -> None:
     assert outcome.report.problems == ()
     assert "/v1/chat/completions" in asked
     assert any(c.startswith("the tokenizer could not be fingerprinted") for c in caveats)
-    assert any(c.startswith("tokenizer: not known now") for c in caveats)
+    assert any(c.startswith("could not be compared: tokenizer, chat template") for c in caveats)
 
 
 def test_run__day_and_version_are_kept(tmp_path: Path) -> None:
