@@ -121,8 +121,8 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
         prepared.data,
     ) as folder:
         around = _around(options, prepared, folder)
-        if around.problem:
-            return _finish(folder, options.evidence, around.problem)
+        if options.circumstances.problem:
+            return _finish(folder, options.evidence, options.circumstances.problem)
         problem = ""
         if not _refused(prepared, around, {}, progress):
             for warning in inputs.warnings(prepared.plan):
