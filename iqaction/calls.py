@@ -262,6 +262,9 @@ class EngineInfo:
     # Of a relaunch: the server was not restarted for it, so that what a restart changes is not in
     # it. How the launch was made, and nothing that tells one engine from another.
     not_restarted: bool = False
+    # Of the ids of fixed texts and chats (see `iqaction.fingerprints`); "": not known.
+    tokenizer_sha256: str = ""
+    template_sha256: str = ""
 
 
 def digest(call: Call) -> str:

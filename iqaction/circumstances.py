@@ -33,6 +33,10 @@ class Circumstances:
         Which part of the prompts this folder holds, from 1, and of how many; 0 of 0: all.
     searched, history
         As in :class:`iqaction.report.Report`: told by who asked GitHub, and only shown.
+    observed_on
+        The day (UTC, as 2026-12-01) of the folder's first observation; "" where not known.
+    harness
+        The version of this program that asked; "" where not known.
     """
 
     run: Run = NO_RUN
@@ -46,6 +50,8 @@ class Circumstances:
     shards: int = 0
     searched: tuple[str, ...] = ()
     history: tuple[Past, ...] = ()
+    observed_on: str = ""
+    harness: str = ""
 
 
 NONE = Circumstances()

@@ -19,7 +19,7 @@ from iqaction import engines, stages, values
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.observed import Observed
-from iqaction.plan import DATA, Margin, Plan, StageSpec, Value
+from iqaction.plan import DATA, MAX_AGE_DAYS, Margin, Plan, StageSpec, Value
 from iqaction.prompts import PromptSet
 from iqaction.spelling import nearest
 from iqaction.stages._base import Stage
@@ -31,8 +31,9 @@ MAX_MARGIN = 1000.0
 MAX_CONCURRENCY = 1024
 _TOP = (
     *("stages", "baseline", "baseline_sha256", "anchor", "endpoint", "model", "dialect"),
-    *("suite", "api_key_env"),
+    *("suite", "api_key_env", "model_identity", "max_age", "strict"),
 )
+_MAX_IDENTITY = 200
 _COMMON = ("required", "seed", "margins")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
@@ -83,6 +84,9 @@ class Request:
     api_key_env: str = ""
     baseline_sha256: str = ""
     anchor: str = ""
+    model_identity: str = ""
+    max_age_days: int = MAX_AGE_DAYS
+    strict: bool = False
     places: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -114,8 +118,12 @@ def read_request(text: str, name: str, registry: Registry = stages) -> Request:
         places=places,
     )
     for entry in root.entries:
-        if entry.key != "stages":
-            place = f"{name}:{entry.line}: {entry.key}"
+        place = f"{name}:{entry.line}: {entry.key}"
+        if entry.key == "strict":
+            request = dataclasses.replace(request, strict=values.flag(entry.value, place))
+        elif entry.key == "max_age":
+            request = dataclasses.replace(request, max_age_days=values.days(entry.value, place))
+        elif entry.key != "stages":
             request = _with(request, entry.key, values.text(entry.value, place), place)
     return request
 
@@ -245,6 +253,9 @@ def freeze(
         looks=(first, last) if last > first else (first,),
         baseline_root="" if baseline is None else baseline.root,
         suite=request.suite,
+        model_identity=request.model_identity,
+        max_age_days=request.max_age_days,
+        strict=request.strict,
     )
     places = request.places or ("the plan",) * len(plan.stages)
     for spec, place in zip(plan.stages, places, strict=True):
@@ -284,6 +295,13 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
             return dataclasses.replace(request, endpoint=_url(value, place))
         case "model":
             return dataclasses.replace(request, model=value)
+        case "model_identity":
+            if len(value) > _MAX_IDENTITY:
+                raise ConfigError(
+                    f"{place}: found a text of {len(value)} characters",
+                    expected=f"the model's name, as Qwen/Qwen3-8B, of at most {_MAX_IDENTITY}",
+                )
+            return dataclasses.replace(request, model_identity=value)
         case "dialect":
             names = ["auto", *engines.names()]
             if value not in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, stages
+from iqaction import acceptance, compatibility, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -35,6 +35,8 @@ def judge(observed: Observed, tool_version: str) -> Report:
     verdict = combine(r.verdict for r in results if r.required)
     if problems or around.differences:
         verdict = cap(verdict, Verdict.UNPROVEN)
+    if verdict is Verdict.NOT_RUN and _was_refused(observed):
+        verdict = Verdict.UNPROVEN  # somebody was there to ask, and the baseline does not fit
     report = Report(
         verdict,
         results,
@@ -64,6 +66,14 @@ def judge(observed: Observed, tool_version: str) -> Report:
     return replace(report, offer=acceptance.offer(report) if around.run.repository else "")
 
 
+def _was_refused(observed: Observed) -> bool:
+    """True where nothing was asked because the baseline cannot be compared with."""
+    baseline = observed.baseline
+    if baseline is None or observed.circumstances.problem or any(observed.seen.values()):
+        return False
+    return bool(compatibility.problems(observed, baseline))
+
+
 def undecided(observed: Observed, look: int) -> bool:
     """True where a required stage lacks only prompts at this look: then it is extended."""
     return any(
@@ -84,34 +94,9 @@ def left_out(specs: Iterable[StageSpec], baseline: Observed) -> dict[str, str]:
 
 
 def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
-    """Why this plan's questions are not the baseline's: then nothing needs to be asked."""
-    found = []
-    theirs = baseline.plan
-    if plan.prompts_sha256 != theirs.prompts_sha256:
-        found.append(
-            f"another prompt file: sha256 {plan.prompts_sha256[:12]} now, "
-            f"{theirs.prompts_sha256[:12]} in the baseline"
-        )
-    absent = [i for i in plan.prompt_ids if i not in set(theirs.prompt_ids)]
-    if absent:
-        found.append(
-            f"{len(absent)} prompts are not in the baseline: {', '.join(absent[:5])}"
-            f"{' ...' if len(absent) > 5 else ''}"
-        )
-    if not theirs.is_capture:
-        found.append("the baseline is itself a comparison, not a captured reference")
-    for spec in plan.stages:
-        other = theirs.stage(spec.stage)
-        if stages.load(spec.stage).stands_alone:
-            continue
-        if other is None:
-            found.append(f"the baseline was captured without the stage {spec.stage}")
-            continue
-        for name in stages.load(spec.stage).comparable:
-            before, now = other.params.get(name), spec.params.get(name)
-            if before != now:
-                found.append(f"{spec.stage}: {name} is {now!r} now and {before!r} in the baseline")
-    return tuple(found)
+    """Why this plan's questions are not the baseline's, as far as the plan alone tells."""
+    asked = replace(plan, strict=False)  # no day is known yet
+    return compatibility.problems(Observed(asked, {}, {}), baseline)
 
 
 def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
@@ -162,12 +147,9 @@ def _problems(observed: Observed) -> tuple[str, ...]:
     if baseline is None:
         return (*found, "the baseline's evidence is missing from this folder")
     found += [f"baseline: {p}" for p in (*baseline.problems, *_mixed(baseline))]
-    load = _load(observed)
-    if load is not None and load[1] < load[0]:
-        found.append(f"{_drift(observed)}: faults under load would not be seen")
     if baseline.root != observed.plan.baseline_root:
         found.append("the baseline in this folder is not the one that the plan names")
-    return (*found, *incompatible(observed.plan, baseline))
+    return (*found, *compatibility.problems(observed, baseline))
 
 
 def _headline(observed: Observed, verdict: Verdict, problems: tuple[str, ...]) -> str:
@@ -213,12 +195,19 @@ def _differing(before: EngineInfo, now: EngineInfo) -> tuple[Change, ...]:
         ("version", before.version, now.version),
         ("model", before.model, now.model),
         ("fingerprint", before.fingerprint, now.fingerprint),
+        *_known("tokenizer", before.tokenizer_sha256, now.tokenizer_sha256),
+        *_known("chat template", before.template_sha256, now.template_sha256),
         *(
             (key, before.details.get(key, ""), now.details.get(key, ""))
             for key in sorted({*before.details, *now.details})
         ),
     ]
     return tuple(Change(what, a, b) for what, a, b in pairs if a != b)
+
+
+def _known(what: str, before: str, now: str) -> tuple[tuple[str, str, str], ...]:
+    """A fingerprint that could not be taken once says nothing of another engine."""
+    return ((what, before[:12], now[:12]),) if before and now else ()
 
 
 def _changes(observed: Observed) -> tuple[Change, ...]:
@@ -255,9 +244,8 @@ def _caveats(observed: Observed) -> list[str]:
         )
     if not observed.plan.is_capture:
         found.append("streaming, tool calls and requests without log-probabilities are not covered")
-        load = _load(observed)
-        if load is not None and load[1] > load[0]:
-            found.append(_drift(observed))
+        if observed.baseline is not None:
+            found += compatibility.caveats(observed, observed.baseline)
         found += _left_out_said(observed)
     return found
 
@@ -277,24 +265,6 @@ def _left_out_said(observed: Observed) -> list[str]:
     ]
 
 
-def _load(observed: Observed) -> tuple[int, int] | None:
-    """How many requests were in flight, baseline and candidate, where the two differ."""
-    baseline = observed.baseline
-    now = observed.concurrency.get((Arm.CANDIDATE, 0))
-    before = baseline.concurrency.get((Arm.BASELINE, 0)) if baseline else None
-    if now is None or before is None or now[0] == before[0]:
-        return None
-    return before[0], now[0]
-
-
-def _drift(observed: Observed) -> str:
-    """Load is part of what is compared; "" where it is the same."""
-    load = _load(observed)
-    if load is None:
-        return ""
-    return f"the candidate was asked {load[1]} at a time, the baseline {load[0]} at a time"
-
-
 def _next_steps(
     observed: Observed,
     verdict: Verdict,
@@ -311,10 +281,7 @@ def _next_steps(
     if around.problem:
         steps.append("read what the endpoint wrote last, and start it by hand the same way")
     elif problems and not observed.plan.is_capture:
-        steps.append(
-            "pass the plan and the prompts that the baseline was captured with, or capture the "
-            "baseline again with these"
-        )
+        steps += compatibility.next_steps(observed, observed.baseline)
     elif verdict is Verdict.NOT_RUN:
         steps.append("see that the endpoint answers, and run the same command again")
     elif observed.plan.is_capture:

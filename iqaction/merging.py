@@ -7,7 +7,7 @@ is judged under the circumstances of the run that found it, and nothing is measu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iqaction import judgement, session
@@ -38,7 +38,7 @@ def merge(folders: Sequence[Path], out: Path, circumstances: Circumstances) -> O
         prompts = folder.prompts_bytes()
     baseline = None if first.plan.is_capture else folders[0] / BASELINE
     with Folder.create_or_continue(out, first.plan, prompts, baseline, first.data) as folder:
-        folder.keep_circumstances(circumstances)
+        folder.keep_circumstances(_dated(circumstances, folders))
         held: dict[tuple[str, Tag], Path] = {}
         known = _Known()
         for path in folders:
@@ -48,6 +48,22 @@ def merge(folders: Sequence[Path], out: Path, circumstances: Circumstances) -> O
             _apart(path, leg, held)
             folder.adopt(path)
     return session.judge(out)
+
+
+def _dated(circumstances: Circumstances, folders: Sequence[Path]) -> Circumstances:
+    """The circumstances with when and with which version was asked, as the legs say: whoever puts
+    them together has asked nothing. The first day counts."""
+    theirs = []
+    for path in folders:
+        with Folder.open(path) as folder:
+            theirs.append(folder.circumstances())
+    days = sorted(t.observed_on for t in theirs if t.observed_on)
+    versions = {t.harness for t in theirs}
+    return replace(
+        circumstances,
+        observed_on=circumstances.observed_on or (days[0] if days else ""),
+        harness=circumstances.harness or (versions.pop() if len(versions) == 1 else ""),
+    )
 
 
 def _leg(path: Path) -> Observed:

@@ -15,6 +15,7 @@ from iqaction.errors import EvidenceError
 from iqaction.json_value import JSON
 
 SCHEMA = "https://inferquality.dev/schemas/plan/v1"
+MAX_AGE_DAYS = 30
 DATA = "data_sha256"  # a parameter that no plan file sets: the session knows the file
 Value = None | bool | int | float | str | tuple["Value", ...]
 
@@ -83,6 +84,10 @@ class Plan:
         Cumulative prompt counts: ``(n,)``, or ``(n, up to 2n)`` where an extension is possible.
     baseline_root
         Evidence root of the baseline that is compared with; "" for a capture.
+    model_identity
+        Which model is meant, whatever a server calls it; "" where the plan does not say.
+    max_age_days, strict
+        From which age on a baseline is told to be old, and whether that forbids a PASS.
     """
 
     stages: tuple[StageSpec, ...]
@@ -91,6 +96,9 @@ class Plan:
     looks: tuple[int, ...]
     baseline_root: str = ""
     suite: str = "default"
+    model_identity: str = ""
+    max_age_days: int = MAX_AGE_DAYS
+    strict: bool = False
 
     @property
     def is_capture(self) -> bool:
@@ -107,9 +115,8 @@ class Plan:
     def settings_sha256(self) -> str:
         """Of what both arms must have in common: stages, prompts, looks; not the baseline."""
         body = to_json(self)
-        return hashlib.sha256(
-            _canonical({k: body[k] for k in ("stages", "prompts_sha256", "prompt_ids", "looks")})
-        ).hexdigest()
+        shared = ("stages", "prompts_sha256", "prompt_ids", "looks", "model_identity")
+        return hashlib.sha256(_canonical({k: body[k] for k in shared if k in body})).hexdigest()
 
 
 def _canonical(value: JSON) -> bytes:
@@ -151,7 +158,20 @@ def to_json(plan: Plan) -> dict[str, JSON]:
         "prompt_ids": list(plan.prompt_ids),
         "looks": list(plan.looks),
         "baseline_root": plan.baseline_root,
+        **_set(plan),
     }
+
+
+def _set(plan: Plan) -> dict[str, JSON]:
+    """Keys that are there only where the plan sets them: plans without keep their hash."""
+    body: dict[str, JSON] = {}
+    if plan.model_identity:
+        body["model_identity"] = plan.model_identity
+    if plan.max_age_days != MAX_AGE_DAYS:
+        body["max_age_days"] = plan.max_age_days
+    if plan.strict:
+        body["strict"] = True
+    return body
 
 
 def to_bytes(plan: Plan) -> bytes:
@@ -177,7 +197,16 @@ def from_json(body: Mapping[str, JSON]) -> Plan:
                 tuple(n for n in looks if isinstance(n, int)),
                 root,
                 suite,
+                *_optional(body),
             )
+    raise EvidenceError("plan.json: not a plan", expected="see schemas/plan.schema.json")
+
+
+def _optional(body: Mapping[str, JSON]) -> tuple[str, int, bool]:
+    """What :func:`_set` wrote."""
+    match body.get("model_identity", ""), body.get("max_age_days", MAX_AGE_DAYS):
+        case str(identity), int(days):
+            return identity, days, body.get("strict") is True
     raise EvidenceError("plan.json: not a plan", expected="see schemas/plan.schema.json")
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from iqaction import (
     __version__,
+    compatibility,
+    fingerprints,
     given_baseline,
     inputs,
     judgement,
@@ -23,6 +25,7 @@ from iqaction import (
     sources,
     stages,
     surfaces,
+    surroundings,
 )
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
 from iqaction.circumstances import NONE, Circumstances
@@ -34,7 +37,7 @@ from iqaction.evidence.store import Folder
 from iqaction.evidence.verify import Verified
 from iqaction.evidence.verify import verify as verify_folder
 from iqaction.inputs import Request
-from iqaction.observed import Observed
+from iqaction.observed import Engines, Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.progress import Progress
 from iqaction.prompts import Prompt, PromptSet
@@ -129,23 +132,18 @@ def _run(options: RunOptions, prepared: _Prepared, progress: Progress) -> Outcom
         prepared.baseline_path,
         prepared.data,
     ) as folder:
-        around = options.circumstances
-        if around != NONE:
-            folder.keep_circumstances(around)
-        if around.problem:
-            return _finish(folder, options.evidence, around.problem)
+        around = _around(options, prepared, folder)
+        if options.circumstances.problem:
+            return _finish(folder, options.evidence, options.circumstances.problem)
         problem = ""
-        refused = prepared.baseline and judgement.incompatible(prepared.plan, prepared.baseline)
-        if refused:
-            progress.note("nothing is asked: the baseline answers other questions")
-        else:
+        if not _refused(prepared, around, {}, progress):
             for warning in inputs.warnings(prepared.plan):
                 progress.note(warning)
             try:
-                _observe(options, prepared, folder, progress)
+                _observe(options, prepared, folder, around, progress)
             except EngineError as exc:
                 problem = str(exc)
-                if around != NONE:  # a report that others read says why
+                if options.circumstances != NONE:  # a report that others read says why
                     folder.keep_circumstances(replace(around, problem=problem))
         return _finish(folder, options.evidence, problem)
 
@@ -188,6 +186,30 @@ def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
     root = folder.seal(report)
     folder.write_rendered(surfaces.files(replace(report, evidence_root=root)))
     return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
+
+
+def _around(options: RunOptions, prepared: _Prepared, folder: Folder) -> Circumstances:
+    """The circumstances, with the day and the version of the first observation, kept in the folder
+    (one that an older version sealed without them stays as it is)."""
+    around = surroundings.found(
+        options.circumstances, folder.circumstances(), prepared.request.endpoint
+    )
+    if options.circumstances != NONE or not folder.is_sealed:
+        folder.keep_circumstances(around)
+    return around
+
+
+def _refused(
+    prepared: _Prepared, around: Circumstances, engines: Engines, progress: Progress
+) -> bool:
+    """True where what is known already rules a comparison out: the report says the same."""
+    if prepared.baseline is None:
+        return False
+    now = Observed(prepared.plan, {}, {}, engines, circumstances=around)
+    problems = compatibility.problems(now, prepared.baseline)
+    if problems:
+        progress.note(f"nothing is asked: {problems[0]}")
+    return bool(problems)
 
 
 def _requested(options: RunOptions, *keys: str) -> Request:
@@ -274,7 +296,13 @@ def _relaunch(options: RunOptions) -> _Prepared:
     return _Prepared(request, observed.plan, prompts, None, None, observed.data)
 
 
-def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress: Progress) -> None:
+def _observe(
+    options: RunOptions,
+    prepared: _Prepared,
+    folder: Folder,
+    around: Circumstances,
+    progress: Progress,
+) -> None:
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
@@ -284,6 +312,9 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
+        if _refused(prepared, around, {(arm, options.launch): asked.engine}, progress):
+            folder.keep_engine(arm, options.launch, asked.engine)
+            return
         if options.launch and not options.not_restarted:
             progress.note("a relaunch is the same server started anew: that cannot be checked here")
         endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
@@ -299,8 +330,7 @@ def _observe(options: RunOptions, prepared: _Prepared, folder: Folder, progress:
                 folder.keep_engine(Arm.REFERENCE, 0, reference.engine)
             job = _job(options, prepared, folder, kept, connections, arm)
             asking = replace(plan, stages=tuple(s for s in plan.stages if s.stage not in skipped))
-            around = options.circumstances
-            asking = shards.asked(asking, around.shard, around.shards)
+            asking = shards.asked(asking, options.circumstances.shard, options.circumstances.shards)
             runner.observe(replace(job, plan=asking), progress)
 
 
@@ -387,11 +417,12 @@ def _connected(
     asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
     try:
         engine, _ = http.converse(asking, discover(model, dialect))
+        speaker = load_dialect(engine.dialect)
+        engine = fingerprints.taken(engine, lambda call: http.call(asking, speaker, engine, call))
     finally:
         asking.close()
     wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
     try:
-        speaker = load_dialect(engine.dialect)
         engine = replace(engine, base_url=wire.shown_url())
 
         def ask(call: Call) -> Observation:

@@ -28,6 +28,8 @@ from iqaction.stages._base import Param
 
 _DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?\Z")
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,12})?) ?(?:%|pp)\Z")
+_DAYS = re.compile(r"(\d{1,4})d\Z", re.ASCII)
+_MOST_DAYS = 3650
 _MAX_TEXT = 4096
 _MOST_NUMBERS = 32
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -88,6 +90,14 @@ def number(node: Node, place: str, expected: str) -> float:
     if value is None:
         raise wrong(place, node, expected)
     return value
+
+
+def days(node: Node, place: str) -> int:
+    """A number of days, as ``30d``, from 1 to 3,650."""
+    found = _DAYS.match(node.text) if isinstance(node, Scalar) else None
+    if found is None or not 1 <= int(found[1]) <= _MOST_DAYS:
+        raise wrong(place, node, f"a number of days from 1d to {_MOST_DAYS}d, as 30d")
+    return int(found[1])
 
 
 def plain(node: Node, place: str) -> JSON:

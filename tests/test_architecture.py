@@ -41,9 +41,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "errors", "graders", "observed", "plan", "prompts", "report", "rows", "shards"),
         *("stats", "verdict"),
     },
+    "compatibility": {"calls", "observed", "plan", "stages"},
+    "fingerprints": {"calls"},
     "judgement": {
-        *("acceptance", "calls", "circumstances", "observed", "plan", "prompts", "report"),
-        *("stages", "verdict"),
+        *("acceptance", "calls", "circumstances", "compatibility", "observed", "plan", "prompts"),
+        *("report", "stages", "verdict"),
     },
     "shards": {"errors", "plan"},
     "evidence": {
@@ -83,7 +85,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo_weights": {"demo_quants", "errors", "terminal"},
 }
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
-MAY_IMPORT["session"] = BELOW_SESSION
+MAY_IMPORT["session"] = BELOW_SESSION | {"surroundings"}
+MAY_IMPORT["surroundings"] = {"boot", "circumstances"}
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["capture"] = {
@@ -123,7 +126,8 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "anchor", "circumstances", "graders", "shards"),
+    *("acceptance", "anchor", "circumstances", "compatibility", "fingerprints", "graders"),
+    "shards",
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

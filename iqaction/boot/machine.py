@@ -24,7 +24,7 @@ def facts(environ: Mapping[str, str]) -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),
         "memory": _memory(),
-        **_gpus(environ),
+        **gpus(environ),
     }
     return bounded({name: value for name, value in found.items() if value})
 
@@ -61,7 +61,8 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def _gpus(environ: Mapping[str, str]) -> dict[str, str]:
+def gpus(environ: Mapping[str, str]) -> dict[str, str]:
+    """The GPUs alone, as ``gpu 0``; empty where the driver's own program is not there."""
     done = programs.run(
         ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"],
         env=environ,
@@ -76,4 +77,4 @@ def _gpus(environ: Mapping[str, str]) -> dict[str, str]:
         name, *rest = (cell.strip() for cell in row.split(","))
         if len(rest) == 2:
             found[f"gpu {number}"] = f"{name}, driver {rest[0]}, {rest[1]}"
-    return found
+    return bounded(found)

@@ -114,6 +114,8 @@ def engine_to_json(arm: Arm, launch: int, info: EngineInfo, observed_at: str) ->
             "limitations": _list(info.limitations),
             "filters": _list(info.filters),
             **({"not_restarted": True} if info.not_restarted else {}),
+            "tokenizer_sha256": info.tokenizer_sha256,
+            "template_sha256": info.template_sha256,
         },
     }
     schema.validate("observation", body, "engine")
@@ -296,6 +298,8 @@ def _engine(info: Mapping[str, JSON]) -> EngineInfo:
         limitations=_texts(info["limitations"]),
         filters=_texts(info.get("filters")),
         not_restarted=info.get("not_restarted") is True,
+        tokenizer_sha256=str(info.get("tokenizer_sha256", "")),
+        template_sha256=str(info.get("template_sha256", "")),
     )
 
 

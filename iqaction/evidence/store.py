@@ -195,6 +195,11 @@ class Folder:
             )
         self._tree.write(CIRCUMSTANCES, data)
 
+    @property
+    def is_sealed(self) -> bool:
+        """True where a manifest says what is in here."""
+        return self._tree.has(manifest.NAME)
+
     def adopt(self, other: Path) -> None:
         """Add all lines of a sealed folder of the same plan, byte by byte: when a question was
         answered, and how long that took, stays what it was. Later lines win over earlier ones.

@@ -38,7 +38,7 @@ class Sampling(OwnStage):
 
     params = PARAMS
     margins: Mapping[str, float | None] = {}
-    comparable = ()
+    comparable = ("temperature", "top_k", "top_p", "min_p")
     stands_alone = True
 
     def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:

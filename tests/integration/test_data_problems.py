@@ -61,21 +61,23 @@ def three(capture: Capture) -> tuple[str, ...]:
 
 
 def test_other_template(other_template: Outcome) -> None:
-    """A server with another chat template: every prompt is named, and so is the template."""
+    """A server with another chat template: its fingerprint tells, and no prompt is asked."""
     report = other_template.report
+    with Folder.open(other_template.folder) as folder:
+        observed = folder.load()
+    before = observed.baseline.engines[Arm.BASELINE, 0]  # type: ignore[union-attr]
+    now = observed.engines[Arm.CANDIDATE, 0]
 
-    assert report.verdict is not Verdict.PASS
-    assert check(report, "trajectory.template").verdict is Verdict.UNPROVEN
-    assert "another chat template" in check(report, "trajectory.template").reason
-    assert len(named(report, "template")) == UNITS
-    assert "chat_template_sha256" in {c.what for c in report.changes}
-    # Forced requests carry ids and bypass the template: their figures are the reference's, and
-    # prove nothing here.
-    forced = check(report, "reference.kl")
-    assert forced.estimate is not None
-    assert forced.estimate.value == pytest.approx(0, abs=1e-9)
-    assert forced.verdict is Verdict.UNPROVEN
-    assert "another chat template" in forced.reason
+    assert report.verdict is Verdict.UNPROVEN
+    assert report.problems == (
+        f"chat template: {now.template_sha256[:12]} now, {before.template_sha256[:12]} in the "
+        "baseline",
+    )
+    assert "chat template: " in report.headline
+    assert any("iqaction baseline capture --plan PLAN --out DIR" in s for s in report.next_steps)
+    assert {"chat template", "chat_template_sha256"} <= {c.what for c in report.changes}
+    assert now.tokenizer_sha256 == before.tokenizer_sha256 != ""
+    assert not any(observed.seen.values())
 
 
 def test_other_prompt_file(capture: Capture, healthy: StandIn, tmp_path: Path) -> None:
@@ -86,9 +88,9 @@ def test_other_prompt_file(capture: Capture, healthy: StandIn, tmp_path: Path) -
     plan = shutil.copy(capture.plan(), tmp_path)
     report = capture.compare("other_prompts", healthy.url, plan=Path(plan)).report
 
-    assert report.verdict in (Verdict.UNPROVEN, Verdict.NOT_RUN)
-    assert any("another prompt file: sha256" in p for p in report.problems)
-    assert "another prompt file" in everything(report)
+    assert report.verdict is Verdict.UNPROVEN
+    assert any(p.startswith("prompt file: ") for p in report.problems)
+    assert "prompt file: " in everything(report)
     assert healthy.count(CHAT) == healthy.count(FORCE) == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from iqaction import engines, http
+from iqaction import engines, http, session
 from iqaction.calls import (
     Arm,
     Call,
@@ -140,6 +140,23 @@ def test_tokenize(ask: Ask) -> None:
     assert len(ids.ids) == told.prompt_tokens
     assert ask(Tokenize(TAG, "Hello world")) == TokenIds((19556, 905))
     assert ask(Tokenize(TAG, "")) == TokenIds(())
+
+
+def test_fingerprints__quantizations(llama: Callable[..., Any]) -> None:
+    """Weights of 16 and of 4 bits of one model have one tokenizer and one chat template."""
+    found = []
+    for quant in ("F16", "Q4_0"):
+        with session._connected(llama(quant).url, "", "auto", "", 1) as connection:
+            found.append(connection.engine)
+    one, other = found
+
+    assert one.details["ftype"] != other.details["ftype"]
+    assert (one.tokenizer_sha256, one.template_sha256) == (
+        other.tokenizer_sha256,
+        other.template_sha256,
+    )
+    assert "" not in (one.tokenizer_sha256, one.template_sha256)
+    assert not any("fingerprint" in x for x in (*one.limitations, *other.limitations))
 
 
 def test_chat__too_long_a_prompt(ask: Ask) -> None:

@@ -379,6 +379,43 @@ def test_read_request__any_value(value: object) -> None:
     assert said.startswith("plan.yml")
 
 
+def test_read_request__which_baselines() -> None:
+    """What is meant, and how old a baseline may be, is the plan's to say and in its hash."""
+    text = "stages: [score]\nmodel_identity: Qwen/Qwen3-8B\nmax_age: 7d\nstrict: true\n"
+    request = read(text)
+    plan = freeze(request, prompt_set(60), registry=STAGES)
+
+    assert (request.model_identity, request.max_age_days, request.strict) == (
+        "Qwen/Qwen3-8B", 7, True,
+    )  # fmt: skip
+    assert (plan.model_identity, plan.max_age_days, plan.strict) == ("Qwen/Qwen3-8B", 7, True)
+    assert read("stages: [score]").max_age_days == 30
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("max_age: 30", "plan.yml:2: max_age: found the number 30"),
+        ("max_age: 0d", "plan.yml:2: max_age: found the text '0d'"),
+        ("max_age: 3651d", "1d to 3650d, as 30d"),
+        ("max_age: 12h", "a number of days"),
+        ("max_age: [30d]", "a number of days"),
+        ("max_age: ٣d", "a number of days"),
+        ("strict: yes please", "plan.yml:2: strict: found the text 'yes please'"),
+        ("strict: 1", "true or false"),
+        ("model_identity: 8", "plan.yml:2: model_identity"),
+        (f"model_identity: {'x' * 201}", "at most 200"),
+        ("max_ages: 3d", "did you mean 'max_age'"),
+    ],
+)
+def test_read_request__which_baselines_refused(line: str, said: str) -> None:
+    """A mistake in these keys names its place and what is right."""
+    with pytest.raises(ConfigError) as caught:
+        read(f"stages: [score]\n{line}\n")
+
+    assert said in str(caught.value)
+
+
 # --- flags
 
 

@@ -116,7 +116,10 @@ def test_problems__another_baseline() -> None:
 
 def test_problems__another_prompt_file() -> None:
     """Another prompt file asks other questions."""
-    unproven_for(renamed(prompts_sha256="1" * 64), "another prompt file: sha256 111111111111 now")
+    unproven_for(
+        renamed(prompts_sha256="1" * 64),
+        "prompt file: 111111111111 now, 000000000000 in the baseline",
+    )
 
 
 def test_problems__other_parameters() -> None:
@@ -124,7 +127,7 @@ def test_problems__other_parameters() -> None:
     observed = healthy()
     spec = observed.plan.stages[0]
     other = asking_for(observed, "trajectory", params={**spec.params, "top_logprobs": 10})
-    unproven_for(other, "trajectory: top_logprobs is 10 now and 20 in the baseline")
+    unproven_for(other, "trajectory.top_logprobs: 10 now, 20 in the baseline")
 
 
 @pytest.mark.parametrize(("load", "verdict"), [(2, "UNPROVEN"), (4, "PASS"), (8, "PASS")])
@@ -140,8 +143,9 @@ def test_problems__load(load: int, verdict: str) -> None:
     report = judged(observed)
 
     said = f"the candidate was asked {load} at a time, the baseline 4 at a time"
+    less = f"concurrency: {load} now, 4 in the baseline: faults under load would not be seen"
     assert report.verdict.value == verdict
-    assert any(said in p for p in report.problems) is (load < 4)
+    assert (less in report.problems) is (load < 4)
     assert (said in report.caveats) is (load > 4)
 
 
@@ -197,7 +201,7 @@ def test_problems__stage_without_a_baseline() -> None:
     theirs = replace(baseline(), plan=replace(baseline().plan, stages=baseline().plan.stages[:1]))
 
     assert judgement.incompatible(healthy().plan, theirs) == (
-        "the baseline was captured without the stage score",
+        "stage score: asked now, absent in the baseline",
     )
     assert judged(replace(healthy(), baseline=theirs)).verdict is not Verdict.PASS
 

@@ -49,6 +49,28 @@ def measured(report: Report) -> dict[str, object]:
     }
 
 
+def around(path: Path) -> Circumstances:
+    with Folder.open(path) as folder:
+        return folder.circumstances()
+
+
+@pytest.mark.parametrize(
+    ("versions", "said"), [(("0.4.1", "0.4.1"), "0.4.1"), (("0.4.1", "0.5.0"), "")]
+)
+def test_merge__when_and_by_which_version(small, tmp_path, versions, said):
+    """The day is the first leg's and the version is theirs: who merges has asked nothing."""
+    legs = [
+        small.leg(
+            f"{tmp_path.name}-{n}", shard=n, shards_=2,
+            circumstances=Circumstances(RUN, observed_on=f"2026-11-3{n - 1}", harness=version),
+        )
+        for n, version in enumerate(versions, 1)
+    ]  # fmt: skip
+    merging.merge(legs[::-1], tmp_path / "out", AROUND)
+
+    assert around(tmp_path / "out") == replace(AROUND, observed_on="2026-11-30", harness=said)
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "verdict"),
     [("healthy", None, Verdict.PASS), ("broken", noisy(0.8), Verdict.FAIL)],

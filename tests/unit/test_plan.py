@@ -90,6 +90,7 @@ def test_from_json__any_params(params: dict[str, Value]) -> None:
         {"prompts_sha256": "00" * 32},
         {"prompt_ids": ("b", "a", "c")},
         {"looks": (3,)},
+        {"model_identity": "org/m"},
     ],
 )
 def test_settings_sha256__covers(change: dict[str, object]) -> None:
@@ -100,13 +101,25 @@ def test_settings_sha256__covers(change: dict[str, object]) -> None:
     assert other.settings_sha256() != PLAN.settings_sha256()
 
 
-@pytest.mark.parametrize("change", [{"baseline_root": ""}, {"suite": "t"}])
-def test_settings_sha256__leaves_out(change: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"baseline_root": ""}, {"suite": "t"}, {"max_age_days": 7}, {"strict": True}]
+)
+def test_settings_sha256__leaves_out(change: dict[str, object]) -> None:
     """The baseline and the suite's name are the plan's, and not the shared settings'."""
     other = dataclasses.replace(PLAN, **change)  # type: ignore[arg-type]
 
     assert other.sha256 != PLAN.sha256
     assert other.settings_sha256() == PLAN.settings_sha256()
+
+
+def test_to_json__what_a_plan_does_not_say() -> None:
+    """Keys that a plan does not set are not in it, so that older plans keep their hash; those that
+    it sets come back."""
+    plan = dataclasses.replace(PLAN, model_identity="org/m", max_age_days=7, strict=True)
+    extra = set(to_json(plan)) - set(to_json(PLAN))
+
+    assert extra == {"model_identity", "max_age_days", "strict"}
+    assert to_bytes(from_json(json.loads(to_bytes(plan)))) == to_bytes(plan)
 
 
 def test_is_capture() -> None:

@@ -32,6 +32,13 @@ def test_facts__gpus(nvidia):
     assert {"system", "cpu"} <= set(found)
 
 
+def test_gpus__alone(nvidia):
+    """The GPUs without the rest, as short and printable as all facts."""
+    found = machine.gpus(nvidia("printf 'NVIDIA \\033[1mH200, 1, 2 MiB\\n'"))
+
+    assert found == {"gpu 0": "NVIDIA \ufffd[1mH200, driver 1, 2 MiB"}
+
+
 @pytest.mark.parametrize("script", ["exit 9", "echo 'No devices were found'", "printf '\\0,,\\n'"])
 def test_facts__no_gpu(nvidia, script):
     """A machine without GPUs, or with a broken driver, is described without them."""

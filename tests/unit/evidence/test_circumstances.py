@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import evidence_factory as made
 import pytest
 
@@ -39,6 +42,21 @@ def test_keep_circumstances__come_back(tmp_path):
 
     assert loaded(tmp_path / "e").circumstances == HERE
     assert verify(tmp_path / "e", root).ok
+
+
+def test_from_bytes__before_the_day_was_kept():
+    """Circumstances of older versions are read: neither day nor version is known."""
+    body = json.loads(circumstances_json.to_bytes(replace(HERE, observed_on="2026-11-30")))
+    del body["observed_on"], body["harness"]
+
+    assert circumstances_json.from_bytes(json.dumps(body).encode()) == HERE
+
+
+@pytest.mark.parametrize("day", ["today", "2026-12-1", "2026-12-01T00:00:00Z", "2026-12-01\n"])
+def test_to_bytes__no_day(day):
+    """A day is a day."""
+    with pytest.raises(EvidenceError):
+        circumstances_json.to_bytes(replace(HERE, observed_on=day))
 
 
 def test_keep_circumstances__the_last_before_the_seal_count(tmp_path):

@@ -102,6 +102,8 @@ ENGINES = st.builds(
     limitations=TEXTS,
     filters=TEXTS,
     not_restarted=st.booleans(),
+    tokenizer_sha256=st.sampled_from(["", "0" * 64]),
+    template_sha256=st.sampled_from(["", "f" * 64]),
 )
 
 
@@ -266,3 +268,22 @@ def test_engine_from_json__before_filters():
     del body["info"]["filters"]
 
     assert engine_from_json(body)[2].filters == ()
+
+
+def test_engine_from_json__before_fingerprints():
+    """So is evidence without fingerprints: they are not known."""
+    body = stored(engine_to_json(Arm.CANDIDATE, 0, ENGINE, AT))
+    del body["info"]["tokenizer_sha256"], body["info"]["template_sha256"]
+    info = engine_from_json(body)[2]
+
+    assert (info.tokenizer_sha256, info.template_sha256) == ("", "")
+
+
+@pytest.mark.parametrize("wrong", ["x", "A" * 64, "a" * 63, 7, None])
+def test_engine_from_json__no_fingerprint(wrong):
+    """What is no sha256 is no fingerprint."""
+    body = stored(engine_to_json(Arm.CANDIDATE, 0, ENGINE, AT))
+    body["info"]["template_sha256"] = wrong
+
+    with pytest.raises(EvidenceError):
+        engine_from_json(body)

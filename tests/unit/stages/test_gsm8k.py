@@ -273,10 +273,10 @@ def test_incompatible() -> None:
     baseline = Exam(241, {"max_tokens": 9, "wording": "v0"}).capture("")
     found = judgement.incompatible(SMALL.plan(ROOT), baseline)
 
-    assert [x.split(" is ")[0] for x in found] == [
-        "gsm8k: data_sha256",
-        "gsm8k: max_tokens",
-        "gsm8k: wording",
+    assert [x.split(": ")[0] for x in found] == [
+        "gsm8k.data_sha256",
+        "gsm8k.max_tokens",
+        "gsm8k.wording",
     ]
 
 
