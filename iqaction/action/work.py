@@ -21,6 +21,7 @@ from iqaction.evidence import canon, dataclass_json
 from iqaction.json_value import JSON
 
 MEASURE, SKIP, REFUSE, REPUBLISH = ("measure", "skip", "refuse", "republish")
+BASELINE = "inferquality-baseline-"  # what captured baselines are called as artifacts
 _MAX_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
@@ -102,6 +103,11 @@ class Work:
     def reference(self) -> Path:
         """Evidence of what the merge-base serves, where there is no baseline."""
         return self.path / "reference"
+
+    @property
+    def baseline(self) -> Path:
+        """The baseline that was found elsewhere, or unpacked."""
+        return self.path / "baseline"
 
     @property
     def judge(self) -> Path:
