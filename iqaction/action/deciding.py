@@ -132,8 +132,8 @@ def _own(at: Checkout, event: Event) -> list[str]:
     else:
         path = at.root / settings.plan if settings.plan else None
         asked, folder = sources.plan_file(path), posixpath.dirname(settings.plan)
-    baseline = protected.baseline_named(settings.baseline, asked.baseline)
-    named += [baseline] if baseline else committed.PLACES
+    baselines = [protected.baseline_named(x) for x in (settings.baseline, asked.baseline)]
+    named += baselines if any(baselines) else committed.PLACES
     named += [posixpath.join(folder, name) for _, name in inputs.files(asked)]
     places = [_in_repository(x, at.root) for x in named if x and "://" not in x]
     return [*places, *_composed(at)]

@@ -16,15 +16,10 @@ from iqaction.action.job import Job
 from iqaction.action.settings import CAPTURE, FEWEST_LAUNCHES, NONE, Settings
 from iqaction.action.work import Decision
 from iqaction.boot import stopping
-from iqaction.boot._base import Booted
 from iqaction.circumstances import NONE as NOTHING
 from iqaction.circumstances import Circumstances
 from iqaction.errors import BootError, GithubError
-from iqaction.report import Run
 from iqaction.session import Outcome, RunOptions
-
-REPEATED = "relaunches"  # among the machine's facts
-_ONE_LAUNCH = "none: the server was not restarted, and was asked again and again"
 
 
 @dataclass(frozen=True)
@@ -72,28 +67,50 @@ def _base(job: Job, decision: Decision) -> _Capture:
 
 
 def _checkout(job: Job, settings: Settings, decision: Decision) -> _Capture:
-    around = decision.circumstances
     if settings.boot == NONE:
         said = "the server is not ours to restart: how much its launches differ is not known"
         job.log.warning(said, title="inferquality: capture")
-        around = replace(around, machine={**around.machine, REPEATED: _ONE_LAUNCH})
     tree, into = job.workspace(), job.work.evidence
-    return _Capture("the reference", tree, into, settings.launches, around)
+    return _Capture("the reference", tree, into, settings.launches, decision.circumstances)
 
 
 def _captured(
     job: Job, settings: Settings, decision: Decision, capture: _Capture, launch: int
 ) -> None:
     if settings.boot == NONE:
-        endpoint, machine = settings.endpoint, capture.around.machine
-        outcome = _observed(job, settings, decision, capture, launch, endpoint)
+        asking = _options(job, settings, decision, capture, launch)
+        asking = replace(asking, endpoint=settings.endpoint, not_restarted=bool(launch))
+        outcome = _observed(job, asking)
     else:
         booted = starting.started(job, settings, starting.spec(job, settings, capture.tree))
-        machine = booted.machine
+        around = replace(capture.around, machine={**capture.around.machine, **booted.machine})
         try:
-            outcome = _observed(job, settings, decision, capture, launch, booted)
+            asking = _options(job, settings, decision, replace(capture, around=around), launch)
+            outcome = _observed(job, replace(asking, endpoint=booted.endpoint))
         finally:
             with job.log.quiet() as say:
                 say(stopping.stop(booted.lease, places.world(job)))
     if not outcome.complete:
         raise BootError(f"launch {launch} stopped answering: {outcome.problem}")
+
+
+def _observed(job: Job, asking: RunOptions) -> Outcome:
+    with job.log.quiet():
+        return session.run(asking, progress=logged.progress(job))
+
+
+def _options(
+    job: Job, settings: Settings, decision: Decision, capture: _Capture, launch: int
+) -> RunOptions:
+    keys.api_key(job, settings)  # masks it, before anything else can print it
+    return RunOptions(
+        evidence=capture.into,
+        plan=Path(decision.plan) if decision.plan else None,
+        model=keys.model(settings),
+        dialect=settings.dialect,
+        suite=decision.suite,
+        api_key_env=settings.api_key_env,
+        launch=launch,
+        capture=True,
+        circumstances=NOTHING if launch else capture.around,
+    )

@@ -76,14 +76,15 @@ class Case:
     def collect(
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
     ) -> Protected:
-        asked = Wanted(plan, inline, baseline, **more)
+        asked = Wanted(plan, inline, baseline, **{"search": False, **more})
         base = Base(self.read, self.folder, self.tip, self.is_ours)
         return collect(asked, base, self.workspace, self.into, self.changed)
 
     def as_it_is(
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
     ) -> Protected:
-        return as_it_is(Wanted(plan, inline, baseline, **more), self.workspace, self.into)
+        asked = Wanted(plan, inline, baseline, **{"search": False, **more})
+        return as_it_is(asked, self.workspace, self.into)
 
     def refused(self, *arguments: str, **more: str) -> str:
         with pytest.raises(ConfigError) as caught:
@@ -285,7 +286,10 @@ def test_collect__outside(case: Case) -> None:
         accept=str(case.root / "accept.yml"),
     )
 
-    assert found == Protected(case.root / "plan.yml", case.root / "baseline", ACCEPTED)
+    outside = str(case.root / "baseline")
+    assert found == Protected(
+        case.root / "plan.yml", case.root / "baseline", ACCEPTED, named=outside
+    )
     assert "no such file" in case.refused(str(case.root / "none.yml"))
 
 
@@ -401,7 +405,7 @@ def test_baseline__same(case: Case) -> None:
     case.base |= FOLDER
     found = case.put(FOLDER).collect(baseline="b")
 
-    assert found == Protected(baseline=case.into / "b")
+    assert found == Protected(baseline=case.into / "b", named="b")
     assert (case.into / "b/rows/1.npy").read_bytes() == b"\x93NUMPY"
 
 
@@ -467,7 +471,7 @@ def test_baseline__of_an_earlier_step(case: Case) -> None:
     case.changed = frozenset({"compose.yml", "bb/x"})
     found = case.put(FOLDER).collect(baseline="b")
 
-    assert found == Protected(baseline=case.workspace / "b")
+    assert found == Protected(baseline=case.workspace / "b", named="b")
 
 
 def test_baseline__base_branch_moved_on(case: Case) -> None:
@@ -494,7 +498,8 @@ def test_baseline__github_does_not_answer(case: Case) -> None:
 @pytest.mark.parametrize("name", ["", "auto", "https://x.example/v1", "nobody"])
 def test_baseline__no_folder(case: Case, name: str) -> None:
     """What is no folder here and was none there is not ours to find."""
-    assert case.collect(baseline=name) == Protected()
+    named = "" if name == "auto" else name
+    assert case.collect(baseline=name) == Protected(named=named)
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "a//b", "", "x\x00"])
@@ -566,7 +571,7 @@ def test_as_it_is(case: Case) -> None:
 
     found = case.as_it_is("ci/plan.yml", baseline="b")
 
-    assert found == Protected(case.into / "ci/plan.yml", case.workspace / "b", ACCEPTED)
+    assert found == Protected(case.into / "ci/plan.yml", case.workspace / "b", ACCEPTED, named="b")
     assert (case.into / "ci/dev.jsonl").read_text() == "1"
 
 
@@ -640,7 +645,7 @@ def test_collect__git_lfs(case: Case) -> None:
 
     found = case.collect("plan.yml", baseline="b")
 
-    assert found == Protected(case.into / "plan.yml", case.into / "b")
+    assert found == Protected(case.into / "plan.yml", case.into / "b", named="b")
     assert (case.into / "plan.yml").read_text() == DEFAULT
     assert (case.into / "b/data").read_text() == "data"
 
