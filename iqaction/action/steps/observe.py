@@ -68,8 +68,10 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
     around = decision.circumstances
     if settings.mode == REPORT:
         return legs.judged(job, settings, decision)
-    if settings.mode == CAPTURE and not around.problem:
-        return session.judge(job.work.evidence)  # the step before has asked
+    if settings.mode == CAPTURE:  # the step before has asked, or says why it could not
+        if around.problem:
+            raise EvidenceError(around.problem)
+        return session.judge(job.work.evidence)
     if decision.action == REPUBLISH:
         return merging.merge([Path(decision.judged)], job.work.evidence, around)
     endpoint = job.work.endpoint()
