@@ -73,7 +73,7 @@ def among_artifacts(asked: Asked, client: Client | None) -> Found:
         if not reason:
             try:
                 found = _fetched(asked, client, by_id[one.origin.id], folder)
-                _must_be_sound(found, one.origin.head_sha)
+                must_be_sound(found, one.origin.head_sha)
             except (EvidenceError, GithubError, OSError) as exc:
                 reason = _why(exc)
             else:
@@ -95,7 +95,7 @@ def on_the_runner(asked: Asked) -> Found:
             folder = asked.job.work.baseline / f"kept-{kept.head_sha}"
             try:
                 copying.copy(kept.path, folder)
-                _must_be_sound(folder, kept.head_sha)
+                must_be_sound(folder, kept.head_sha)
             except (EvidenceError, OSError, shutil.Error) as exc:
                 reason = _why(exc)
             else:
@@ -136,7 +136,7 @@ def _fetched(asked: Asked, client: Client, artifact: Artifact, folder: Path) -> 
     return bundles.in_artifact(folder, folder.with_name(f"{folder.name}-unpacked"))
 
 
-def _must_be_sound(folder: Path, head_sha: str) -> None:
+def must_be_sound(folder: Path, head_sha: str) -> None:
     """Raises EvidenceError for what is no whole capture of that commit, or one that disagrees
     with itself."""
     observed = load_baseline(folder)

@@ -738,3 +738,94 @@ def test_acceptances__git_lfs(case: Case) -> None:
 
     assert found.acceptances == ()
     assert "git-lfs" in found.notes[0]
+
+
+# --- a baseline that nobody names -----------------------------------------------------------
+
+COMMITTED = {".inferquality/baseline/manifest.json": "{}"}
+PACKED = ".inferquality/baseline.tar.gz"
+
+
+def test_search__committed(case: Case) -> None:
+    """The merge-base's folder is taken, and it is said."""
+    case.base |= COMMITTED
+    found = case.put(COMMITTED).collect(search=True)
+
+    assert (found.baseline, found.named) == (case.into / ".inferquality/baseline", "")
+    assert found.differences == ()
+    assert found.searched == ("committed: .inferquality/baseline of the merge-base is taken",)
+
+
+def test_search__changed(case: Case) -> None:
+    """What the pull request makes of it is told, as of one that is named."""
+    case.base |= COMMITTED
+    found = case.put({**COMMITTED, ".inferquality/baseline/x": "1"}).collect(search=True)
+
+    assert told(found) == [("baseline", ".inferquality/baseline")]
+    assert not (case.into / ".inferquality/baseline/x").exists()
+
+
+def test_search__packed(case: Case) -> None:
+    """A packed one is looked for second."""
+    case.base |= {PACKED: "packed"}
+    found = case.put({PACKED: "packed"}).collect(search=True)
+
+    assert found.baseline == case.into / PACKED
+    assert (case.into / PACKED).read_bytes() == b"packed"
+    assert found.searched == (
+        "committed: the merge-base has no .inferquality/baseline",
+        f"committed: {PACKED} of the merge-base is taken",
+    )
+
+
+def test_search__the_pull_requests_own(case: Case) -> None:
+    """A pull request does not judge itself by what it brings, and its verdict is not capped for
+    it: the search goes on."""
+    found = case.put({**COMMITTED, PACKED: "x"}).collect(search=True)
+
+    assert (found.baseline, found.differences) == (None, ())
+    assert all("brings one, which is not taken" in said for said in found.searched)
+    assert len(found.searched) == 2
+
+
+def test_search__github_does_not_answer(case: Case) -> None:
+    """What cannot be read is said, and the search goes on."""
+    case.base |= {".inferquality/baseline": GithubError("timeout"), PACKED: GithubError("late")}
+    found = case.put(COMMITTED).collect(search=True)
+
+    assert (found.baseline, found.differences) == (None, ())
+    assert [said.rpartition(": ")[2] for said in found.searched] == ["timeout", "late"]
+
+
+def test_search__in_the_checkout(case: Case) -> None:
+    """Where no pull request is judged, the checkout's is taken."""
+    nothing = case.as_it_is(search=True)
+    found = case.put(COMMITTED).as_it_is(search=True)
+
+    assert nothing.baseline is None
+    assert nothing.searched[1] == f"committed: there is no {PACKED}"
+    assert found.baseline == case.workspace / ".inferquality/baseline"
+
+
+def test_search__a_link(case: Case) -> None:
+    """A link in its place leads nowhere."""
+    (case.workspace / ".inferquality").mkdir()
+    (case.workspace / ".inferquality/baseline").symlink_to("/etc")
+
+    with pytest.raises(ConfigError, match="symbolic link"):
+        case.as_it_is(search=True)
+
+
+def test_baseline__packed(case: Case) -> None:
+    """A packed one that is named is the merge-base's; the pull request's own is told."""
+    case.base |= {"b.tar.gz": "old"}
+    found = case.put({"b.tar.gz": "new"}).collect(baseline="b.tar.gz")
+
+    assert told(found) == [("baseline", "b.tar.gz")]
+    assert found.baseline is not None
+    assert found.baseline.read_bytes() == b"old"
+    case.base.clear()
+    assert told(case.collect(baseline="b.tar.gz")) == [("baseline", "b.tar.gz")]
+    assert case.collect(baseline="none.tgz").baseline is None
+    case.base |= {"none.tgz": GithubError("timeout")}
+    assert told(case.collect(baseline="none.tgz")) == [("baseline", "none.tgz")]
