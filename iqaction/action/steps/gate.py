@@ -70,6 +70,8 @@ def held_to(job: Job, report: Report) -> tuple[str, int, str]:
         return Verdict.NOT_RUN.value, NOT_RUN, holding.lacking(job)
     if settings.mode == CAPTURE and holding.warns(job, settings, report, None):
         return CAPTURED, 0, report.headline
+    if settings.mode == CAPTURE and report.gate is Verdict.PASS:
+        return Verdict.NOT_RUN.value, NOT_RUN, "the report is of no capture"
     status = EXIT_CODE[report.gate]
     if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
         return ACCEPTED, status, report.headline

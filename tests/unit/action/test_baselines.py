@@ -97,12 +97,15 @@ def test_resolved__committed(tmp_path, github, captured):
     assert not [x for x in looked_up(github) if x.endswith("/zip")]
 
 
-def test_resolved__an_artifact(tmp_path, github, captured):
-    """With none committed, one that the base branch captured is taken, and the log says so."""
+def test_resolved__an_artifact(tmp_path, github, captured, made):
+    """With none committed, one that the base branch captured is taken, and the log says so;
+    earlier runs are found with it."""
+    ran(github, 2, BASE_SHA, zipped(made.leg("earlier")), "inferquality-default-1")
     ran(github, 3, BASE_SHA, zipped(captured), NAME)
     desk = prepared(tmp_path, github)
 
     assert desk.decision.action == "measure"
+    assert [p.head_sha for p in desk.decision.circumstances.history] == [BASE_SHA]
     assert bundle.root_of(Path(desk.decision.baseline)) == bundle.root_of(captured)
     assert [x.partition(":")[0] for x in desk.decision.circumstances.searched] == [
         "committed",
