@@ -19,6 +19,7 @@ from iqaction.action.protected import Protected
 from iqaction.action.settings import NONE, Settings
 from iqaction.action.work import REFUSE, Decision
 from iqaction.errors import ConfigError, EvidenceError, GithubError
+from iqaction.evidence.canon import shown
 from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.verdict import EXIT_CODE, Verdict
@@ -70,7 +71,8 @@ def _told(job: Job, decision: Decision, found: Found) -> Decision:
     with job.log.group("where the baseline comes from"), job.log.quiet():
         job.log.text("\n".join(found.searched))
     around = decision.circumstances
-    said = (*around.searched, *(line[:_CHARACTERS] for line in found.searched))
+    # Names of files and branches are in it, and a runner's own words.
+    said = (*around.searched, *(shown(line, _CHARACTERS) for line in found.searched))
     return replace(decision, circumstances=replace(around, searched=said[:_MOST_SAID]))
 
 

@@ -75,7 +75,7 @@ def among_artifacts(asked: Asked, client: Client | None) -> Found:
                 found = _fetched(asked, client, by_id[one.origin.id], folder)
                 must_be_sound(found, one.origin.head_sha)
             except (EvidenceError, GithubError, OSError) as exc:
-                reason = _why(exc)
+                reason = _why(asked, exc)
             else:
                 said.append(f"{label}: taken, {_of(asked, one.origin.head_sha)}")
                 return Found(found, tuple(said))
@@ -97,7 +97,7 @@ def on_the_runner(asked: Asked) -> Found:
                 copying.copy(kept.path, folder)
                 must_be_sound(folder, kept.head_sha)
             except (EvidenceError, OSError, shutil.Error) as exc:
-                reason = _why(exc)
+                reason = _why(asked, exc)
             else:
                 said.append(f"{label}: taken, {_of(asked, kept.head_sha)}")
                 return Found(folder, tuple(said))
@@ -149,9 +149,11 @@ def must_be_sound(folder: Path, head_sha: str) -> None:
         raise EvidenceError("the reference in it disagrees with itself, or did not answer")
 
 
-def _why(exc: Exception) -> str:
-    said = exc.happened if isinstance(exc, (EvidenceError, GithubError)) else type(exc).__name__
-    return said.splitlines()[0] if said else type(exc).__name__
+def _why(asked: Asked, exc: Exception) -> str:
+    """In one line, without the job's own folder in it."""
+    said = exc.happened if isinstance(exc, (EvidenceError, GithubError)) else ""
+    first = said.splitlines()[0] if said else type(exc).__name__
+    return first.replace(f"{asked.job.work.baseline}/", "")
 
 
 def _of(asked: Asked, sha: str) -> str:

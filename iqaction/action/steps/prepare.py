@@ -12,6 +12,7 @@ from pathlib import Path
 
 from iqaction.action import again, baselines, deciding, history, reports, targets, tokens
 from iqaction.action.baselines import UNPROVEN, Search
+from iqaction.action.choosing import EVENTS
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
 from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
 from iqaction.action.work import BASELINE, MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
@@ -19,6 +20,7 @@ from iqaction.circumstances import Circumstances
 from iqaction.errors import ConfigError, EvidenceError, GithubError
 from iqaction.github import checks
 from iqaction.github.client import Client
+from iqaction.github.event import Event
 from iqaction.report import NO_RUN, Run
 from iqaction.verdict import Verdict
 
@@ -94,7 +96,7 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
         circumstances=around,
     )
     if settings.mode == CAPTURE:
-        decision = _capture(job, settings, decision)
+        decision = _capture(job, settings, event, decision)
     if settings.mode == RUN:
         decision = _compared(Search(job, settings, event, client, files), decision)
     is_asking = settings.mode in (RUN, REPORT) and decision.action != REFUSE
@@ -115,8 +117,13 @@ def _compared(search: Search, decision: Decision) -> Decision:
     return again.found(search.job, search.settings, search.event, search.client, decision)
 
 
-def _capture(job: Job, settings: Settings, decision: Decision) -> Decision:
+def _capture(job: Job, settings: Settings, event: Event, decision: Decision) -> Decision:
     """The checkout itself is the reference, at the commit that is really there."""
+    if event.name not in EVENTS:
+        job.log.notice(
+            f"`baseline: auto` takes what {' and '.join(EVENTS)} runs capture: what this run, on "
+            f"{event.name}, captures is found on this runner alone"
+        )
     around = decision.circumstances
     sha = again.checked_out(job) or around.run.tested_sha
     said = f"a baseline of {sha[:12]} is captured, with {settings.launches} relaunches"
@@ -161,11 +168,13 @@ def _outputs(job: Job, settings: Settings | None, decision: Decision) -> None:
     is_observed = decision.action in (MEASURE, REPUBLISH)
     boots = settings is not None and settings.mode == RUN and settings.boot != NONE
     is_capture = settings is not None and settings.mode == CAPTURE
+    starts = settings is not None and settings.boot != NONE and (boots or is_capture)
     uploads = settings is None or (
         settings.artifact and settings.mode != PUBLISH and decision.action != SKIP
     )
     job.log.output("reference", str(is_measured and bool(decision.base)).lower())
     job.log.output("boot", str(is_measured and boots).lower())
+    job.log.output("stop", str(is_measured and starts).lower())
     job.log.output("observe", str(is_observed).lower())
     job.log.output("artifact", str(uploads).lower())
     job.log.output("artifact_name", again.artifact_name(settings, decision))

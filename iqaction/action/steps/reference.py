@@ -84,12 +84,16 @@ def _captured(
     else:
         booted = starting.started(job, settings, starting.spec(job, settings, capture.tree))
         around = replace(capture.around, machine={**capture.around.machine, **booted.machine})
+        patience = None
         try:
             asking = _options(job, settings, decision, replace(capture, around=around), launch)
             outcome = _observed(job, replace(asking, endpoint=booted.endpoint))
+        except KeyboardInterrupt:  # the runner leaves ten seconds
+            patience = stopping.HURRY
+            raise
         finally:
             with job.log.quiet() as say:
-                say(stopping.stop(booted.lease, places.world(job)))
+                say(stopping.stop(booted.lease, places.world(job), patience))
     if not outcome.complete:
         raise BootError(f"launch {launch} stopped answering: {outcome.problem}")
 
