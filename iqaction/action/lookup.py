@@ -76,6 +76,8 @@ def among_artifacts(asked: Asked, client: Client | None) -> Found:
                 must_be_sound(found, one.origin.head_sha)
             except (EvidenceError, GithubError, OSError) as exc:
                 reason = _why(asked, exc)
+                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(_unpacked(folder), ignore_errors=True)
             else:
                 said.append(f"{label}: taken, {_of(asked, one.origin.head_sha)}")
                 return Found(found, tuple(said))
@@ -133,7 +135,11 @@ def _origin(client: Client, repository: str, artifact: Artifact) -> Origin:
 
 def _fetched(asked: Asked, client: Client, artifact: Artifact, folder: Path) -> Path:
     artifacts.fetch(client, asked.event.repository, artifact, folder, _BOUNDS)
-    return bundles.in_artifact(folder, folder.with_name(f"{folder.name}-unpacked"))
+    return bundles.in_artifact(folder, _unpacked(folder))
+
+
+def _unpacked(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-unpacked")
 
 
 def must_be_sound(folder: Path, head_sha: str) -> None:

@@ -44,7 +44,8 @@ class Decision:
     key
         Under which this measurement is found again; "" where it cannot be.
     base
-        The merge-base, where it is to be started as the reference.
+        The commit that is to be started as the reference: the merge-base where there is no
+        baseline, the checkout's own with `mode: capture`.
     check
         Id of the check run that is in progress, 0 where there is none.
     """

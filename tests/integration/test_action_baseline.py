@@ -37,8 +37,8 @@ PATHS = f"{COMPOSE}\nserving/**"
 class History:
     """A repository whose main branch has four commits, and a pull request from the third.
 
-    ``first`` is an ancestor with nothing that matters changed since, ``before`` one after which
-    ``compose.yml`` changed... and ``tip`` is on main after the merge-base.
+    Since ``ancestor`` nothing that matters has changed, since ``changed`` something has; ``tip`` is
+    on main after the merge-base ``base``.
     """
 
     pr: Scene
@@ -150,9 +150,12 @@ def test_auto(
     run_of(github, 6, h.tip, baseline(h.tip))
     run_of(github, 7, h.base, baseline(h.base), event="pull_request")
     run_of(github, 8, h.base, baseline(h.base), head_branch="topic")
+    run_of(github, 9, h.base, baseline(h.base), "inferquality-real-1", conclusion="failure")
     done = h.pr.run(measuring(engine_again.url))
 
     assert (done.exit_code, done.verdict) == (2, "UNPROVEN"), done.log
+    [earlier] = done.report()["history"]
+    assert (earlier["head_sha"], earlier["verdict"]) == (h.base, "UNPROVEN")
     said = [line for line in searched(done) if "artifact" in line]
     assert [("not taken" in line, line.split(" (")[0][-1]) for line in said] == [
         *((True, str(n)) for n in (8, 7, 6, 5, 4, 3, 2)),
@@ -177,7 +180,7 @@ def test_auto(
     assert report["baseline_run"]["tested_sha"] == h.ancestor
     assert report["problems"] == []
     assert github.state.violations == []
-    assert "### UNPROVEN" in comment(github)
+    assert "**Where the baseline comes from**" in comment(github)
 
 
 # --- capturing ------------------------------------------------------------------------------
