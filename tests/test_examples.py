@@ -140,7 +140,7 @@ def test_examples__are_all_looked_at():
     listed = re.findall(r"^\| \[([\w-]+)\]\(([\w-]+)\)", (EXAMPLES / "README.md").read_text(), re.M)
 
     assert [(p.name, p.name) for p in FOLDERS] == sorted(listed)
-    assert len(FOLDERS) == 8
+    assert len(FOLDERS) == 9
     for folder in FOLDERS:
         assert (folder / "README.md").is_file()
         assert [p for p in WORKFLOWS if folder in p.parents]
@@ -163,7 +163,7 @@ def test_example__inputs_go_together(path):
     """A job that boots says how, and one that does not says where the artifacts are."""
     for _, given in of_ours(path):
         mode, boot = given.get("mode", "run"), given.get("boot", "none")
-        assert ("artifacts_path" in given) == (mode != "run")
+        assert ("artifacts_path" in given) == (mode not in ("run", "capture"))
         assert ("boot_command" in given) == (boot == "command")
         assert ("compose_file" in given) == (boot == "compose")
         assert boot != "command" or "endpoint" in given
@@ -181,6 +181,8 @@ def test_example__permissions(path):
         posts = dict(PUBLISHING)
         if given.get("mode") == "publish":  # a check would vouch for a fork's own result
             del posts["checks"]
+        if given.get("mode") == "capture":  # there is no pull request
+            del posts["pull-requests"]
         assert writes == ({} if silent else posts)
 
 
@@ -227,6 +229,21 @@ def test_example__fork_safe():
     assert download["with"]["path"] == told["artifacts_path"]
 
 
+def test_example__baseline():
+    """Both halves are of one suite, plan and start, or the second would not find the first's; what
+    captures runs on the base branch and once a week, and nothing of a pull request does."""
+    capture, compare = (EXAMPLES / "baseline" / f"{n}.yml" for n in ("capture", "workflow"))
+    (_, captured), (job, asked) = *of_ours(capture), *of_ours(compare)
+    events = load(capture)["on"]
+
+    shared = ("suite", "plan", "boot", "compose_file", "model", "paths")
+    assert {k: captured[k] for k in shared} == {k: asked[k] for k in shared}
+    assert (captured["mode"], asked["baseline"]) == ("capture", "auto")
+    assert set(events) == {"push", "schedule", "workflow_dispatch"}
+    assert events["push"] == {"branches": ["main"]}
+    assert job["permissions"]["actions"] == "read"
+
+
 def test_example__merge_queue():
     """The queue's event runs the same job."""
     assert {"pull_request", "merge_group"} <= set(
@@ -263,7 +280,7 @@ def test_example__compose_is_the_same_where_it_is_copied():
     """The examples that need any endpoint have the same one."""
     first = (EXAMPLES / "vllm-compose" / "compose.yml").read_bytes()
 
-    for name in ("matrix-report", "fork-safe", "merge-queue", "nightly"):
+    for name in ("baseline", "matrix-report", "fork-safe", "merge-queue", "nightly"):
         assert (EXAMPLES / name / "compose.yml").read_bytes() == first
 
 
@@ -308,9 +325,7 @@ def test_example__readme_names_what_is_there(folder):
 
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
         assert (folder / target).exists()
-    for name in re.findall(
-        r"`(workflow\.yml|plan\.yml|compose\.yml|measure\.yml|publish\.yml)`", text
-    ):
+    for name in re.findall(r"`((?:workflow|plan|compose|measure|publish|capture)\.yml)`", text):
         assert (folder / name).is_file()
 
 

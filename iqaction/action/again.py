@@ -22,7 +22,7 @@ from iqaction import __version__, judgement
 from iqaction.action import git_base, places
 from iqaction.action.job import Job
 from iqaction.action.remembered import KEY, is_whole
-from iqaction.action.settings import COMPOSE, NONE, REPORT, Settings
+from iqaction.action.settings import CAPTURE, COMPOSE, NONE, REPORT, Settings
 from iqaction.action.work import REPUBLISH, Decision
 from iqaction.boot import programs
 from iqaction.boot.environment import scrubbed
@@ -45,12 +45,13 @@ def artifact_name(settings: Settings | None, decision: Decision) -> str:
     attempt = decision.circumstances.run.attempt or 1
     if settings is None:
         return f"inferquality-refused-{attempt}-{uuid.uuid4().hex[:8]}"
-    return f"{_stem(settings, decision)}-{attempt}"
+    return f"{stem(settings, decision)}-{attempt}"
 
 
-def _stem(settings: Settings, decision: Decision) -> str:
+def stem(settings: Settings, decision: Decision) -> str:
+    """That name without the attempt."""
     part = f"-{settings.shard}-of-{settings.shards}" if settings.is_leg else ""
-    part = "-report" if settings.mode == REPORT else part
+    part = f"-{settings.mode}" if settings.mode in (REPORT, CAPTURE) else part
     return f"inferquality-{decision.suite}{part}"
 
 
@@ -88,7 +89,7 @@ def _candidates(
         return
     with contextlib.suppress(GithubError):
         earlier = range(max(1, event.attempt - _MOST_ATTEMPTS), event.attempt)
-        names = [f"{_stem(settings, decision)}-{n}" for n in earlier]
+        names = [f"{stem(settings, decision)}-{n}" for n in earlier]
         every = artifacts.of_run(client, event.repository, event.run_id)
         mine = [a for a in every if a.name in names and a.same_repository and not a.expired]
         for artifact in sorted(mine, key=lambda a: names.index(a.name), reverse=True):
@@ -135,8 +136,8 @@ def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
     depends = {
         "version": __version__,
         "run": (event.run_id, event.job),
-        "commit": (event.tested_sha, _checked_out(job)),
-        "environment": _environment(job),
+        "commit": (event.tested_sha, checked_out(job)),
+        "environment": environment(job),
         "inputs": asked,
         "differences": [asdict(d) for d in decision.circumstances.differences],
         "judge": judged_by,
@@ -145,7 +146,7 @@ def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
 
 
-def _checked_out(job: Job) -> str:
+def checked_out(job: Job) -> str:
     """The commit that is really in the workspace: a step before ours may have taken another."""
     asked = git_base.command(job.workspace(), "rev-parse", "HEAD")
     done = programs.run(
@@ -154,7 +155,7 @@ def _checked_out(job: Job) -> str:
     return done.out.strip() if done.is_good else ""
 
 
-def _environment(job: Job) -> list[tuple[str, str]]:
+def environment(job: Job) -> list[tuple[str, str]]:
     """What a started program sees, but for what differs from one attempt to the next."""
     seen = scrubbed(job.environ)
     return sorted((k, v) for k, v in seen.items() if not k.upper().startswith(_VOLATILE))

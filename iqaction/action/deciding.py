@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from iqaction import inputs, sources
-from iqaction.action import _head, base_tree, checkout, git_base, globs, protected
+from iqaction.action import _head, base_tree, checkout, committed, git_base, globs, protected
 from iqaction.action.checkout import Checkout
 from iqaction.action.collecting import Base
 from iqaction.action.job import Job
 from iqaction.action.protected import Protected, Wanted
-from iqaction.action.settings import NONE, RUN, Settings
+from iqaction.action.settings import CAPTURE, NONE, RUN, Settings
 from iqaction.errors import ConfigError, GithubError
 from iqaction.github import changes as github_changes
 from iqaction.github import contents
@@ -29,7 +29,7 @@ from iqaction.report import ChangedLine
 
 PULL_REQUESTS = ("pull_request", "merge_group")
 # As the names of our artifacts end, by which mode report tells shards, and reports of them.
-_TAKEN = re.compile(r"(?:.*-)?(?:report|[0-9]+-of-[0-9]+)\Z")
+_TAKEN = re.compile(r"baseline-.*|(?:.*-)?(?:report|capture|[0-9]+-of-[0-9]+)\Z")
 _MAX_FILE = 64 * 1024 * 1024
 _MAX_LINES = 200
 _MAX_TEXT = 500
@@ -48,6 +48,11 @@ def refused(settings: Settings, event: Event) -> str:
             "pull_request_target is not supported: it gives a fork's pull request this "
             "repository's token",
             expected="pull_request, and for comments on forks a second workflow with mode: publish",
+        )
+    if settings.mode == CAPTURE and event.name in (*PULL_REQUESTS, "workflow_run"):
+        raise ConfigError(
+            f"mode: capture on {event.name}: a change would capture what it is to be judged by",
+            expected="on: push to the base branch, or schedule",
         )
     if event.name not in SUPPORTED:
         raise ConfigError(
@@ -87,17 +92,29 @@ def nothing_relevant(settings: Settings, event: Event, found: Changes, workspace
     """
     if not settings.paths or not found.known or not found.files:
         return ""
+    is_relevant = relevance(settings, event, workspace)
+    for file in found.files:
+        if any(map(is_relevant, filter(None, (file.path, file.previous_path)))):
+            return ""
+    shown = ", ".join(settings.paths[:5]) + (" ..." if len(settings.paths) > 5 else "")
+    return f"none of the {len(found.files)} changed files is under `paths` ({shown})"
+
+
+def relevance(settings: Settings, event: Event, workspace: Path) -> Callable[[str], bool]:
+    """Whether a change of a path can change what is measured, or how it is judged: true of every
+    path where no `paths` are given, or where the plan cannot be read."""
     try:
         at = checkout.find(settings, event, workspace)
         ours = _own(at, event)
     except ConfigError:  # whoever reads the plan to use it says what is wrong with it
-        return ""
-    for file in found.files:
-        for path in filter(None, (file.path, file.previous_path)):
-            if globs.touches(path, settings.paths) or any(_is_at(path, x) for x in ours):
-                return ""
-    shown = ", ".join(settings.paths[:5]) + (" ..." if len(settings.paths) > 5 else "")
-    return f"none of the {len(found.files)} changed files is under `paths` ({shown})"
+        return lambda path: True
+    if not settings.paths:
+        return lambda path: True
+
+    def is_relevant(path: str) -> bool:
+        return globs.touches(path, settings.paths) or any(_is_at(path, x) for x in ours)
+
+    return is_relevant
 
 
 def _own(at: Checkout, event: Event) -> list[str]:
@@ -109,13 +126,14 @@ def _own(at: Checkout, event: Event) -> list[str]:
         The plan, which names some of them, cannot be read.
     """
     settings = at.settings
-    named = [settings.plan, settings.baseline, event.workflow_path, protected.ACCEPT]
+    named = [settings.plan, event.workflow_path, protected.ACCEPT]
     if settings.stages:
         asked, folder = checkout.stages(settings), ""
     else:
         path = at.root / settings.plan if settings.plan else None
         asked, folder = sources.plan_file(path), posixpath.dirname(settings.plan)
-    named.append(asked.baseline)
+    baselines = [protected.baseline_named(x) for x in (settings.baseline, asked.baseline)]
+    named += baselines if any(baselines) else committed.PLACES
     named += [posixpath.join(folder, name) for _, name in inputs.files(asked)]
     places = [_in_repository(x, at.root) for x in named if x and "://" not in x]
     return [*places, *_composed(at)]
@@ -136,10 +154,11 @@ def no_baseline(settings: Settings) -> str:
     )
     return (
         "there is no baseline to compare with\n"
-        "  next:     with the trusted server up, "
+        "  next:     add a job with `mode: capture` on pushes to the base branch: what it captures "
+        "is found from then on\n"
+        "  or:       with the trusted server up, "
         f"`iqaction observe{plan} --endpoint URL --evidence .inferquality/baseline`; restart the "
-        "server and repeat with `--launch 1`, then 2 and 3; commit the folder on the base branch "
-        "and name it as the input `baseline`"
+        "server and repeat with `--launch 1`, then 2 and 3; commit the folder on the base branch"
     ) + ("" if settings.boot == NONE or settings.is_leg else both)
 
 
@@ -164,8 +183,9 @@ def suite(settings: Settings, plan: Path | None) -> str:
     name = settings.suite or ("default" if settings.stages else _planned(plan))
     if _TAKEN.match(name):
         raise ConfigError(
-            f"suite: found {name[:60]!r}, which ends as the names of our artifacts do",
-            expected="a name that ends neither in `report` nor like `1-of-2`",
+            f"suite: found {name[:60]!r}, which is as the names of our artifacts are",
+            expected="a name that does not start with `baseline-`, and ends neither in `report` "
+            "or `capture` nor like `1-of-2`",
         )
     return name
 
@@ -212,6 +232,7 @@ def judge_files(
             raise
         at = Checkout(workspace, settings)  # nothing is compared there: any place will do
     wanted = Wanted(at.settings.plan, at.settings.stages, at.settings.baseline)
+    wanted = replace(wanted, search=settings.mode == RUN)
     if not is_protected:
         return protected.as_it_is(wanted, at.root, into)
     base, note = _base(at, event, client)

@@ -185,6 +185,36 @@ def holds(root: Path, commits: Iterable[str], run: Run | None = None) -> bool:
         return False
 
 
+def is_ancestor(root: Path, old: str, new: str, run: Run | None = None) -> bool | None:
+    """True where ``old`` is in the history of ``new``; None where the clone's does not tell."""
+    run = run or _runner(root)
+    if not (_SHA.match(old) and _SHA.match(new)):
+        return None
+    try:
+        shallow = run(["rev-parse", "--is-shallow-repository"], b"")
+        if shallow.code != 0 or shallow.out.strip() != b"false":
+            return None
+        code = run(["merge-base", "--is-ancestor", old, new], b"").code
+    except GithubError:
+        return None
+    return {0: True, 1: False}.get(code)
+
+
+def changed(root: Path, old: str, new: str, run: Run | None = None) -> tuple[str, ...] | None:
+    """Every path that differs between two commits, a renamed file's both; None where the clone
+    does not tell."""
+    if not (_SHA.match(old) and _SHA.match(new)):
+        return None
+    try:
+        asked = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", old, new]
+        done = (run or _runner(root))(asked, b"")
+    except GithubError:
+        return None
+    if done.code != 0:
+        return None
+    return tuple(os.fsdecode(path) for path in done.out.split(b"\0") if path)
+
+
 def has(root: Path, sha: str, run: Run | None = None) -> bool:
     """True where the clone has the commit."""
     if not _SHA.match(sha):

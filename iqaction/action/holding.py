@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iqaction.action.job import Job
-from iqaction.action.settings import REPORT, Settings
+from iqaction.action.settings import CAPTURE, REPORT, Settings
 from iqaction.action.work import Ending
 from iqaction.report import Report
 from iqaction.verdict import Verdict
@@ -34,11 +34,23 @@ def warns(job: Job, settings: Settings, report: Report, ending: Ending | None) -
     """True where an UNPROVEN is let through, as the user asked.
 
     Not what was not measured: a step that ended badly, a leg of a matrix that is missing, a stage
-    that did not run, prompts without an answer.
+    that did not run, prompts without an answer. A captured reference is all that was asked for.
     """
+    if settings.mode == CAPTURE:
+        measured = job.work.measured()
+        is_done = ending is None and measured is not None and measured.complete
+        return is_done and is_captured(report)
     if not settings.warn_unproven or ending is not None or not _is_whole(report):
         return False
     return settings.mode != REPORT or not lacking(job)
+
+
+def is_captured(report: Report) -> bool:
+    """True for a reference that is whole and agrees with itself. Its verdict is UNPROVEN: there
+    is nothing to compare yet."""
+    is_missing = any(s.coverage.missing for s in report.stages if s.required)
+    is_open = report.verdict is report.gate is Verdict.UNPROVEN and not report.baseline_root
+    return is_open and bool(report.stages) and not report.problems and not is_missing
 
 
 def _is_whole(report: Report) -> bool:

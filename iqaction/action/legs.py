@@ -9,17 +9,15 @@ text is posted as it is.
 from __future__ import annotations
 
 import re
-import shutil
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iqaction import __version__, judgement, merging
-from iqaction.action import reports
+from iqaction.action import copying, reports
 from iqaction.action.job import Job
 from iqaction.action.settings import Settings
-from iqaction.action.work import Decision
+from iqaction.action.work import BASELINE, Decision
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.errors import ConfigError, EvidenceError, IqError
 from iqaction.evidence.reading import PLAN
@@ -33,7 +31,6 @@ _MAX_FOLDERS = 2_000
 _NAME = re.compile(r"(?P<leg>.+?)-(?P<attempt>[0-9]{1,6})\Z")
 _SHARD = re.compile(r"-[0-9]+-of-[0-9]+\Z")
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_MAX_BYTES, _MAX_FILES = 1 << 30, 5_000  # of one leg
 _FOREIGN = (
     "this was measured and reported by a workflow that the pull request itself could change: read "
     "it as its author's word"
@@ -90,7 +87,8 @@ def judged(job: Job, settings: Settings, decision: Decision) -> Outcome:
 
 
 def newest(folder: Path) -> list[Leg]:
-    """The artifacts in a folder, of each leg the newest attempt; reports of reports left out.
+    """The artifacts in a folder, of each leg the newest attempt; reports of reports and captured
+    baselines left out.
 
     Raises
     ------
@@ -112,7 +110,9 @@ def newest(folder: Path) -> list[Leg]:
             continue
         name = matched["leg"] if matched else path.name
         attempt = int(matched["attempt"]) if matched else 0
-        if name.endswith("-report") or (name in legs and legs[name].attempt >= attempt):
+        if name.endswith("-report") or name.startswith(BASELINE):
+            continue
+        if name in legs and legs[name].attempt >= attempt:
             continue
         legs[name] = Leg(name, attempt, path)
     return list(legs.values())
@@ -168,6 +168,7 @@ def _merged(legs: Sequence[Leg], out: Path, around: Circumstances) -> Outcome:
         machine=theirs[0].machine,
         differences=_differences((around, *theirs)),
         changed_lines=around.changed_lines or theirs[0].changed_lines,
+        searched=around.searched or theirs[0].searched,
         problem="; ".join(dict.fromkeys(problems)),
     )
     outcome = merging.merge([leg.path for leg in legs], out, joined)
@@ -202,7 +203,7 @@ def _report_of(legs: Sequence[Leg], place: Path, around: Circumstances) -> Repor
 def _judged_whole(theirs: Path, place: Path, around: Circumstances) -> Report:
     """A suite that one job measured whole. What was agreed to is read from where the pull request
     starts, as this job has read it; the leg's word for it counts for nothing."""
-    _copy(theirs, place)
+    copying.copy(theirs, place)
     with Folder.open(place) as folder:
         observed = folder.load()
     known = observed.circumstances
@@ -246,27 +247,6 @@ def _of_this_run(leg: Leg, run: Run) -> None:
             f"this run is of {run.head_sha[:12] or '(none)'}",
             expected="the artifacts of this run, in a folder that held nothing before",
         )
-
-
-def _copy(theirs: Path, place: Path) -> None:
-    """The plain files of a folder, within bounds: it is anybody's, and what lies here is uploaded.
-
-    Raises
-    ------
-    EvidenceError
-        There is a link or a device in it, or it is too large.
-    """
-    size = count = 0
-    for path in sorted(theirs.rglob("*")):
-        mode = path.lstat().st_mode
-        size, count = size + path.lstat().st_size, count + 1
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise EvidenceError("its artifact holds something that is neither file nor folder")
-        if size > _MAX_BYTES or count > _MAX_FILES:
-            raise EvidenceError(
-                f"its artifact holds more than {_MAX_BYTES:,} bytes or {_MAX_FILES:,} files"
-            )
-    shutil.copytree(theirs, place, symlinks=True, ignore=shutil.ignore_patterns(".lock"))
 
 
 def combined(made: Mapping[str, Report], missing: Sequence[str], run: Run, suite: str) -> Report:

@@ -49,6 +49,11 @@ def judged(environ: Mapping[str, str]) -> Path:
     return kept(environ) / "judged"
 
 
+def baselines(environ: Mapping[str, str]) -> Path:
+    """Where captured baselines are kept for later runs on this runner."""
+    return kept(environ, "baselines")
+
+
 def world(job: Runs) -> World:
     """The world as a boot sees it."""
     return World(job.environ)

@@ -9,13 +9,13 @@ and writes copies into a folder of its own.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from iqaction import acceptance, inputs
-from iqaction.action import _compare, _head, _lfs
-from iqaction.action.collecting import FOREIGN, Base, Collecting, ReadFolder, not_compared, usable
+from iqaction.action import _head, _lfs, committed
+from iqaction.action.collecting import Base, Collecting, usable
+from iqaction.action.committed import Committed
 from iqaction.document import Listing, parse
 from iqaction.errors import ConfigError, GithubError
 from iqaction.inputs import Request
@@ -26,17 +26,18 @@ INLINE = "the-stages-input.yml"  # what the input's text is called as a file
 _PLAN_BYTES = 4 * 1024 * 1024
 _PROMPT_BYTES = 64 * 1024 * 1024
 _ACCEPT_BYTES = 1024 * 1024
-_LFS_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the workflow names. A ``baseline`` that is no path ("auto", a URL) is not ours."""
+    """What the workflow names. A ``baseline`` that is "" or "auto" is the plan's, or is looked
+    for where one is committed."""
 
     plan: str = ""
     inline_stages: str = ""
     baseline: str = ""
     accept: str = ACCEPT
+    search: bool = True  # whether a baseline that nobody names is wanted
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,11 @@ class Protected:
     plan
         None: the plan that ships with the package.
     baseline
-        None: no folder of that name is here or was there.
+        A folder or a packed file; None: none of that name is here or was there.
+    named
+        The baseline's path as the workflow or the plan names it; "" where it is looked for.
+    searched
+        Where one that is not named was looked for.
     differences
         What the pull request changes, or that this could not be found out.
     notes
@@ -60,6 +65,8 @@ class Protected:
     acceptances: tuple[Acceptance, ...] = ()
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+    named: str = ""
+    searched: tuple[str, ...] = ()
 
 
 def collect(
@@ -89,14 +96,25 @@ def collect(
     work = Collecting(base, workspace, into, changed)
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
-    named = request.baseline or asked.baseline
+    named = baseline_named(request.baseline, asked.baseline)
+    if named or not request.search:
+        found = Committed(committed.named(work, named, base.folder) if named else None)
+    else:
+        found = committed.at_the_base(work, base.folder)
     return Protected(
         plan,
-        _baseline(work, named, base.folder),
+        found.path,
         accepted,
         tuple(work.differences),
         tuple(work.notes),
+        named,
+        found.searched,
     )
+
+
+def baseline_named(*names: str) -> str:
+    """The first of them that names a baseline; "" where it is to be looked for."""
+    return next((name for name in names if name.lower() not in ("", "auto")), "")
 
 
 def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
@@ -117,9 +135,12 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
     work = Collecting(Base(read, lambda _: None), workspace, into, frozenset())
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
-    return Protected(
-        plan, _baseline(work, request.baseline or asked.baseline, lambda _: None), accepted
-    )
+    named = baseline_named(request.baseline, asked.baseline)
+    if named or not request.search:
+        found = Committed(committed.named(work, named, lambda _: None) if named else None)
+    else:
+        found = committed.in_the_checkout(work)
+    return Protected(plan, found.path, accepted, named=named, searched=found.searched)
 
 
 # --- plan and prompts -----------------------------------------------------------------------
@@ -199,76 +220,7 @@ def _text(data: bytes, name: str) -> str:
         raise ConfigError(f"{name}:{line}: not UTF-8 ({exc.reason})", expected="UTF-8") from exc
 
 
-# --- baseline and acceptances ---------------------------------------------------------------
-
-
-def _baseline(work: Collecting, name: str, base_folder: ReadFolder) -> Path | None:
-    if name in ("", "auto") or "://" in name:
-        return None
-    path = _head.place(name, work.workspace, "baseline")
-    if path is None:
-        return Path(name)
-    head = _head.listed(work.workspace, path)
-    here = work.workspace / path
-    try:
-        base = base_folder(path)
-    except GithubError as exc:
-        work.differ("baseline", path, not_compared(exc))
-        return here if head is not None and "" not in head else None
-    base = base and _without_pointers(work, path, base, head or {})
-    if not base:
-        return _uncommitted(work, path, head)
-    if head is None or "" in head:
-        said = f"is {head['']} now" if head else "is deleted"
-        work.differs("baseline", path, f"{said}; the merge-base's is used")
-    else:
-        found = _compare.folder(
-            base, head, lambda file: _head.sha256(work.workspace, f"{path}/{file}")
-        )
-        if found:
-            work.differs("baseline", path, found)
-    for file, data in base.items():
-        if file.startswith("/") or {"..", ""} & set(file.split("/")) or "\x00" in file:
-            raise ConfigError(f"{path}: the file {file[:120]!r} leads out of the folder")
-        work.written(f"{path}/{file}", data)
-    return work.into / path
-
-
-def _without_pointers(
-    work: Collecting, path: str, base: Mapping[str, bytes], head: Mapping[str, int | str]
-) -> Mapping[str, bytes]:
-    """The folder with what git-lfs keeps elsewhere: the workspace's, where it is the same."""
-    found = dict(base)
-    lacking = []
-    for name in [n for n, data in base.items() if _lfs.is_pointer(data)]:
-        size = head.get(name)
-        data = _head.read(work.workspace, f"{path}/{name}", _LFS_BYTES).data if size else None
-        try:
-            found[name] = _lfs.content(base[name], data, f"{path}/{name}")
-        except GithubError as exc:
-            lacking.append(not_compared(exc))
-            if data is None:
-                del found[name]
-            else:
-                found[name] = data
-    if lacking:
-        work.differ("baseline", path, _compare.bounded(lacking))
-    return found
-
-
-def _uncommitted(work: Collecting, path: str, head: Mapping[str, int | str] | None) -> Path | None:
-    """A folder that the merge-base lacks: made by a step of the job, or the pull request's."""
-    if head is None:
-        return None
-    if "" in head:
-        raise ConfigError(f"baseline: {path} is {head['']}", expected="a folder")
-    if not work.base.is_ours:
-        work.differ("baseline", path, FOREIGN)
-    elif work.theirs(path):
-        brings = "may bring its own" if work.changed is None else "brings its own"
-        said = f"the pull request {brings}: there is none at the merge-base"
-        work.differ("baseline", path, f"{said}\n{_compare.folder({}, head, lambda _: '')}")
-    return work.workspace / path
+# --- acceptances ----------------------------------------------------------------------------
 
 
 def _acceptances(work: Collecting, name: str) -> tuple[Acceptance, ...]:

@@ -148,6 +148,7 @@ def report(decision: Decision | None, problem: str, verdict: Verdict = Verdict.N
         problems=(problem,),
         run=decision.circumstances.run if decision else NO_RUN,
         tool_version=__version__,
+        searched=decision.circumstances.searched if decision else (),
     )
 
 

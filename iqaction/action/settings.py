@@ -16,12 +16,16 @@ from iqaction.action import globs
 from iqaction.errors import ConfigError
 from iqaction.spelling import nearest
 
-RUN, REPORT, PUBLISH = MODES = ("run", "report", "publish")
+RUN, REPORT, PUBLISH, CAPTURE = MODES = ("run", "report", "publish", "capture")
+_ASKING = (RUN, CAPTURE)
 NONE, COMMAND, COMPOSE = BOOTS = ("none", "command", "compose")
 FAIL, WARN = ("fail", "warn")
 AUTO = "auto"
+# As the stages' own, which are not imported for it: numpy, which most steps do not need.
+FEWEST_LAUNCHES, ENOUGH_LAUNCHES, MOST_LAUNCHES = 3, 5, 50
 MAX_TIMEOUT_S = 24 * 3600.0
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_SHA256 = re.compile(r"(?:sha256:)?[0-9a-fA-F]{64}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TIME = re.compile(r"([0-9]{1,6})(s|m|h)?\Z")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -38,6 +42,12 @@ class Settings:
     ----------
     stages, plan
         The plan's ``stages`` as YAML, or a plan file's path; both empty: the built-in plan.
+    baseline
+        A path; "auto" where it is looked for, unless the plan names one.
+    baseline_sha256
+        Which one a named baseline must be; "" for any.
+    launches
+        How often `mode: capture` starts the reference anew.
     suite
         "" for the plan's own.
     compose_env
@@ -54,7 +64,9 @@ class Settings:
     endpoint: str = ""
     model: str = AUTO
     dialect: str = AUTO
-    baseline: str = ""
+    baseline: str = AUTO
+    baseline_sha256: str = ""
+    launches: int = ENOUGH_LAUNCHES
     reference_endpoint: str = ""
     reference_model: str = ""
     boot: str = NONE
@@ -81,6 +93,11 @@ class Settings:
         """True for one part of a suite: another job judges the whole."""
         return bool(self.shards)
 
+    @property
+    def named_baseline(self) -> str:
+        """The baseline's path; "" where it is looked for."""
+        return "" if self.baseline == AUTO else self.baseline
+
 
 def read(inputs: Mapping[str, str]) -> Settings:
     """The settings of the inputs' texts.
@@ -99,7 +116,11 @@ def read(inputs: Mapping[str, str]) -> Settings:
         endpoint=get("endpoint"),
         model=get("model") or AUTO,
         dialect=_dialect(get),
-        baseline=get("baseline"),
+        baseline=_baseline(get("baseline")),
+        baseline_sha256=_matching(
+            get("baseline_sha256"), "baseline_sha256", _SHA256, "64 hexadecimal digits"
+        ),
+        launches=_launches(get("launches")),
         reference_endpoint=get("reference_endpoint"),
         reference_model=get("reference_model"),
         boot=get.choice("boot", BOOTS),
@@ -155,6 +176,28 @@ def known(inputs: Mapping[str, str]) -> Settings:
     )
 
 
+def _baseline(text: str) -> str:
+    if "://" in text:
+        raise ConfigError(
+            "baseline: a URL is not supported",
+            expected="`auto`, or the path of a folder or of a .tar.gz file",
+            next_step="capture a baseline from that server, with `mode: capture`",
+        )
+    return AUTO if text.lower() in ("", AUTO) else text
+
+
+def _launches(text: str) -> int:
+    if not text:
+        return ENOUGH_LAUNCHES
+    number = int(text) if re.fullmatch(r"[0-9]{1,3}", text) else 0
+    if not FEWEST_LAUNCHES <= number <= MOST_LAUNCHES:
+        raise ConfigError(
+            f"launches: found {text[:60]!r}",
+            expected=f"a whole number from {FEWEST_LAUNCHES} to {MOST_LAUNCHES}",
+        )
+    return number
+
+
 def _dialect(get: _Texts) -> str:
     if get("dialect").lower() in ("", AUTO):
         return AUTO
@@ -194,7 +237,8 @@ class _Texts:
 def _matching(text: str, name: str, form: re.Pattern[str], expected: str) -> str:
     if text and not form.match(text):
         # An API key in the wrong input must not reach the log.
-        shown = f": found {text[:60]!r}" if form is _SUITE else ": no variable's name"
+        other = "no sha256" if form is _SHA256 else "no variable's name"
+        shown = f": found {text[:60]!r}" if form is _SUITE else f": {other}"
         raise ConfigError(f"{name}{shown}", expected=expected)
     return text
 
@@ -229,17 +273,17 @@ def _together(s: Settings) -> None:
     faults: tuple[tuple[bool, str, str], ...] = (
         (bool(s.stages and s.plan), "both `stages` and `plan` are given", "one of them"),
         (
-            s.mode == RUN and s.boot == NONE and not s.endpoint,
+            s.mode in _ASKING and s.boot == NONE and not s.endpoint,
             "no endpoint: there is nobody to ask",
             "`endpoint: URL`, or `boot: command` or `boot: compose` to start one",
         ),
         (
-            s.mode == RUN and s.boot == COMMAND and not (s.boot_command and s.endpoint),
+            s.mode in _ASKING and s.boot == COMMAND and not (s.boot_command and s.endpoint),
             "boot: command needs `boot_command` and `endpoint`",
             "the command that starts the server, and the URL where it will answer",
         ),
         (
-            s.mode == RUN and s.boot == COMPOSE and not s.compose_file,
+            s.mode in _ASKING and s.boot == COMPOSE and not s.compose_file,
             "boot: compose needs `compose_file`",
             "the compose file's path in the repository",
         ),
@@ -259,9 +303,19 @@ def _together(s: Settings) -> None:
             "mode: run with `shard`, and one job with mode: report",
         ),
         (
-            s.mode != RUN and not s.artifacts_path,
+            s.mode not in _ASKING and not s.artifacts_path,
             f"mode: {s.mode} needs `artifacts_path`",
             "the folder that actions/download-artifact has filled",
+        ),
+        (
+            bool(s.baseline_sha256) and s.baseline == AUTO,
+            "`baseline_sha256` is given and `baseline` names none",
+            "`baseline`, the path of the one that it is the sha256 of",
+        ),
+        (
+            s.mode == CAPTURE and s.baseline != AUTO,
+            "mode: capture makes a baseline, and `baseline` names one",
+            "no `baseline`: what is captured is the output of that name",
         ),
         (
             s.mode == REPORT and not (s.suite or s.plan or s.legs),

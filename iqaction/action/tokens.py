@@ -9,8 +9,9 @@ from iqaction.github.client import Client, open_session
 VARIABLE = "IQ_TOKEN"
 
 
-def client(job: Job) -> tuple[Client | None, str]:
-    """GitHub's API with the job's token; None, and why, where there is no way to ask."""
+def client(job: Job, deadline_s: float = 120.0) -> tuple[Client | None, str]:
+    """GitHub's API with the job's token, for so many seconds from now on; None, and why, where
+    there is no way to ask."""
     token = job.environ.get(VARIABLE, "")
     job.log.mask(token)
     try:
@@ -21,6 +22,7 @@ def client(job: Job) -> tuple[Client | None, str]:
             session=open_session(),
             clock=job.clock,
             sleep=job.sleep,
+            deadline_s=deadline_s,
             graphql_url=event.graphql_url,
         )
     except (ConfigError, GithubError) as exc:

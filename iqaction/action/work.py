@@ -21,6 +21,7 @@ from iqaction.evidence import canon, dataclass_json
 from iqaction.json_value import JSON
 
 MEASURE, SKIP, REFUSE, REPUBLISH = ("measure", "skip", "refuse", "republish")
+BASELINE = "inferquality-baseline-"  # what captured baselines are called as artifacts
 _MAX_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
@@ -43,7 +44,8 @@ class Decision:
     key
         Under which this measurement is found again; "" where it cannot be.
     base
-        The merge-base, where it is to be started as the reference.
+        The commit that is to be started as the reference: the merge-base where there is no
+        baseline, the checkout's own with `mode: capture`.
     check
         Id of the check run that is in progress, 0 where there is none.
     """
@@ -102,6 +104,11 @@ class Work:
     def reference(self) -> Path:
         """Evidence of what the merge-base serves, where there is no baseline."""
         return self.path / "reference"
+
+    @property
+    def baseline(self) -> Path:
+        """The baseline that was found elsewhere, or unpacked."""
+        return self.path / "baseline"
 
     @property
     def judge(self) -> Path:

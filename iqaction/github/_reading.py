@@ -16,6 +16,7 @@ _SHA = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9_.-]{1,100}/(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,100}\Z")
 _DIGITS = re.compile(r"[1-9][0-9]{0,18}\Z")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
+_BRANCH = re.compile(r"(?![-/])[^\x00-\x20\x7f-\x9f~^:?*\[\\]{1,255}\Z")
 _URL = re.compile(r"[!-~]{1,4000}\Z")
 _BEYOND_URLS = re.compile(r"""[\\"'<>`{}|^]""")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -72,6 +73,11 @@ def sha(found: str) -> str:
 def repository(found: str) -> str:
     """``found`` where it is an owner and a name, else ""."""
     return found if _REPOSITORY.match(found) else ""
+
+
+def branch(found: str) -> str:
+    """``found`` where it can be a branch's name, as "main", else ""."""
+    return found if _BRANCH.match(found) and found.isprintable() else ""
 
 
 def digits(found: str) -> str:

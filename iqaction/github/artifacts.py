@@ -17,7 +17,16 @@ from pathlib import Path
 
 from iqaction.archives import BOUNDS, CHUNK, Bounds, Names, unpacking
 from iqaction.errors import EvidenceError, GithubError
-from iqaction.github._reading import digits, field, instant, number, repository, sha, text
+from iqaction.github._reading import (
+    branch,
+    digits,
+    field,
+    instant,
+    number,
+    repository,
+    sha,
+    text,
+)
 from iqaction.github.client import Client
 from iqaction.json_value import JSON
 
@@ -38,6 +47,7 @@ class Artifact:
     head_sha: str
     digest: str
     same_repository: bool
+    branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,8 @@ class WorkflowRun:
     head_sha: str
     head_repository: str
     path: str
+    branch: str = ""
+    started_at: str = ""
 
 
 def of_run(client: Client, repo: str, run_id: str) -> tuple[Artifact, ...]:
@@ -111,6 +123,8 @@ def run(client: Client, repo: str, run_id: str) -> WorkflowRun:
         head_sha=sha(text(body, "head_sha")),
         head_repository=repository(text(body, "head_repository", "full_name")),
         path=text(body, "path").partition("@")[0],
+        branch=branch(text(body, "head_branch")),
+        started_at=instant(text(body, "run_started_at")) or instant(text(body, "created_at")),
     )
 
 
@@ -126,10 +140,21 @@ def fetch(
     EvidenceError
         When it is no archive that can be unpacked safely. Nothing of it is then left behind.
     """
+    return unpack(download(client, repo, artifact, bounds.packed), folder, bounds)
+
+
+def download(client: Client, repo: str, artifact: Artifact, most: int) -> bytes:
+    """An artifact's archive, of at most ``most`` bytes, as GitHub has hashed it.
+
+    Raises
+    ------
+    GithubError
+        When it cannot be downloaded whole.
+    """
     data = client.download(
         f"/repos/{repo}/actions/artifacts/{artifact.id}/zip",
         doing="download an artifact",
-        most=bounds.packed,
+        most=most,
     )
     kind, _, digest = artifact.digest.partition(":")
     if kind == "sha256" and hashlib.sha256(data).hexdigest() != digest:
@@ -138,7 +163,7 @@ def fetch(
             expected=f"SHA-256 {digest[:12]}…",
             next_step="run it again",
         )
-    return unpack(data, folder, bounds)
+    return data
 
 
 def unpack(data: bytes, folder: Path, bounds: Bounds = BOUNDS) -> tuple[str, ...]:
@@ -207,6 +232,7 @@ def _artifact(entry: JSON) -> Artifact:
         head_sha=sha(text(made_by, "head_sha")),
         digest=text(entry, "digest"),
         same_repository=own == theirs != 0,
+        branch=branch(text(made_by, "head_branch")),
     )
 
 

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iqaction.errors import ConfigError
-from iqaction.github._reading import address, digits, field, number, parsed, repository, sha, text
+from iqaction.github._reading import (
+    address,
+    branch,
+    digits,
+    field,
+    number,
+    parsed,
+    repository,
+    sha,
+    text,
+)
 from iqaction.json_value import JSON
 
 MAX_PAYLOAD = 32 << 20  # GitHub's own limit is 25 MB
@@ -72,6 +82,8 @@ class Event:
         Of the pull request.
     is_fork
         True also where the head's repository is unknown, because it was deleted.
+    base_branch, default_branch
+        The branch that a pull request goes to, or that this run is of; and the repository's own.
     """
 
     name: str
@@ -94,6 +106,8 @@ class Event:
     workspace: str
     run_url: str
     finished: Finished | None = None
+    base_branch: str = ""
+    default_branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +167,18 @@ def read_event(environ: Mapping[str, str], payload: bytes) -> Event:
         workspace=_path(environ.get("GITHUB_WORKSPACE", "")),
         run_url=f"{server}/{repo}/actions/runs/{run_id}",
         finished=heads.finished,
+        base_branch=_base_branch(name, environ, body),
+        default_branch=branch(text(body, "repository", "default_branch")),
     )
+
+
+def _base_branch(name: str, environ: Mapping[str, str], body: JSON) -> str:
+    if name in _PULL_REQUESTS:
+        return branch(text(body, "pull_request", "base", "ref"))
+    ref = text(body, "merge_group", "base_ref") if name == "merge_group" else ""
+    ref = ref or text(body, "ref") or environ.get("GITHUB_REF", "")
+    # A tag is no branch, whatever it is called.
+    return branch(ref.removeprefix("refs/heads/")) if ref.startswith("refs/heads/") else ""
 
 
 def _unusable(variable: str, expected: str) -> ConfigError:

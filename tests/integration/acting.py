@@ -80,7 +80,16 @@ def job(
     *, runs_on: str = "self-hosted", needs: Sequence[str] = (), **inputs: str
 ) -> dict[str, Any]:
     """A job that checks out, uses the action and prints its outputs."""
-    outputs = ("verdict", "report", "evidence", "html", "comment_url", "check_url", "published")
+    outputs = (
+        "verdict",
+        "report",
+        "evidence",
+        "html",
+        "comment_url",
+        "check_url",
+        "published",
+        "baseline",
+    )
     shown = {f"OUT_{n.upper()}": f"${{{{ steps.iq.outputs.{n} }}}}" for n in outputs}
     steps: list[dict[str, Any]] = [
         {"uses": "actions/checkout@v7"},

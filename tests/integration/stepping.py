@@ -121,7 +121,7 @@ class Steps:
         conditions = {
             "reference": "reference",
             "boot": "boot",
-            "stop": "boot",
+            "stop": "stop",
             "observe": "observe",
         }
         return step not in conditions or self.outputs.get(conditions[step]) == "true"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iqaction.action import holding, reports
 from iqaction.action.job import CONFIGURATION, INTERNAL, NOT_RUN, Job
-from iqaction.action.settings import REPORT, Settings
+from iqaction.action.settings import CAPTURE, REPORT, Settings
 from iqaction.action.work import SKIP, Ending
 from iqaction.errors import ConfigError, IqError
 from iqaction.evidence import report_json
@@ -17,7 +17,7 @@ from iqaction.surfaces._standing import ACCEPTED
 from iqaction.surfaces._state import NOT_NEEDED
 from iqaction.verdict import EXIT_CODE, Verdict
 
-PARTIAL = "PARTIAL"
+PARTIAL, CAPTURED = "PARTIAL", "CAPTURED"
 
 
 def run(job: Job) -> int:
@@ -32,6 +32,7 @@ def run(job: Job) -> int:
     for name, file in (("report", report_json.NAME), ("html", "report.html"), ("evidence", "")):
         path = where / file if file else where
         job.log.output(name, str(path) if path.exists() else "")
+    job.log.output("baseline", str(where) if verdict == CAPTURED else "")
     said = f"{verdict}: {why}" if why else verdict
     if status:
         job.log.error(said, title="inferquality")
@@ -67,6 +68,10 @@ def held_to(job: Job, report: Report) -> tuple[str, int, str]:
         return Verdict.NOT_RUN.value, NOT_RUN, "the report contradicts itself"
     if settings.mode == REPORT and report.gate is Verdict.PASS and holding.lacking(job):
         return Verdict.NOT_RUN.value, NOT_RUN, holding.lacking(job)
+    if settings.mode == CAPTURE and holding.warns(job, settings, report, None):
+        return CAPTURED, 0, report.headline
+    if settings.mode == CAPTURE and report.gate is Verdict.PASS:
+        return Verdict.NOT_RUN.value, NOT_RUN, "the report is of no capture"
     status = EXIT_CODE[report.gate]
     if report.gate is Verdict.PASS and report.verdict is not Verdict.PASS:
         return ACCEPTED, status, report.headline

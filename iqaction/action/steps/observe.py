@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from iqaction import merging, session, surfaces
-from iqaction.action import keys, legs, logged, places, remembered, reports
+from iqaction.action import holding, keys, legs, logged, places, remembered, reports, shelf
 from iqaction.action.job import Job
-from iqaction.action.settings import NONE, PUBLISH, REPORT, Settings
+from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
 from iqaction.action.work import REPUBLISH, Decision, Measured
 from iqaction.boot import stopping
 from iqaction.circumstances import Circumstances
@@ -24,6 +24,7 @@ from iqaction.session import Outcome, RunOptions
 from iqaction.surfaces._base import AppendSummary
 
 _COLUMNS = 120
+_UNKNOWN = "http://127.0.0.1"  # stands for an endpoint that did not start, and is not asked
 
 
 def run(job: Job) -> int:
@@ -45,27 +46,44 @@ def run(job: Job) -> int:
         _rescue(job)
         raise
     job.work.keep(Measured(outcome.complete, outcome.problem))
-    remembered.remember(job, decision, outcome)
+    if settings.mode == CAPTURE:
+        _kept(job, settings, decision, outcome)
+    else:
+        remembered.remember(job, decision, outcome)
     with job.log.quiet():
         job.log.text(page(outcome, _COLUMNS))
     _told(job, outcome.report)
     return 0
 
 
+def _kept(job: Job, settings: Settings, decision: Decision, outcome: Outcome) -> None:
+    """A baseline that is sound is uploaded, and kept on this runner; another is neither."""
+    is_sound = outcome.complete and holding.is_captured(outcome.report)
+    job.log.output("captured", str(is_sound).lower())
+    if is_sound:
+        shelf.keep(job, settings, decision.suite, decision.base, outcome.folder)
+
+
 def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
     around = decision.circumstances
     if settings.mode == REPORT:
         return legs.judged(job, settings, decision)
+    if settings.mode == CAPTURE:  # the step before has asked, or says why it could not
+        if around.problem:
+            raise EvidenceError(around.problem)
+        return session.judge(job.work.evidence)
     if decision.action == REPUBLISH:
         return merging.merge([Path(decision.judged)], job.work.evidence, around)
     endpoint = job.work.endpoint()
-    where = settings.endpoint
-    if endpoint is None and settings.boot != NONE:  # who answers there is not what was to be tested
+    where = settings.endpoint or _UNKNOWN
+    if (
+        endpoint is None and settings.mode == RUN and settings.boot != NONE
+    ):  # who answers there is not what was to be tested
         raise EvidenceError(
             "the step before this one started no endpoint", next_step="read its log"
         )
     if endpoint is not None:
-        where = endpoint.endpoint or where or "http://127.0.0.1"
+        where = endpoint.endpoint or where
         around = replace(
             around,
             machine={**around.machine, **endpoint.machine},
@@ -95,6 +113,7 @@ def _options(
         api_key_env=settings.api_key_env,
         reference=settings.reference_endpoint,
         reference_model=settings.reference_model,
+        capture=not decision.baseline,
         circumstances=around,
     )
 

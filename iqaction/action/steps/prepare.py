@@ -10,19 +10,19 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction.action import again, deciding, reports, targets, tokens
+from iqaction.action import again, baselines, deciding, history, reports, targets, tokens
+from iqaction.action.baselines import UNPROVEN, Search
+from iqaction.action.choosing import EVENTS
 from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
-from iqaction.action.settings import NONE, PUBLISH, RUN, Settings
-from iqaction.action.work import MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
+from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
+from iqaction.action.work import BASELINE, MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
 from iqaction.circumstances import Circumstances
-from iqaction.errors import ConfigError, GithubError
+from iqaction.errors import ConfigError, EvidenceError, GithubError
 from iqaction.github import checks
 from iqaction.github.client import Client
 from iqaction.github.event import Event
 from iqaction.report import NO_RUN, Run
-from iqaction.verdict import EXIT_CODE, Verdict
-
-UNPROVEN = EXIT_CODE[Verdict.UNPROVEN]
+from iqaction.verdict import Verdict
 
 
 def run(job: Job) -> int:
@@ -92,40 +92,43 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     decision = Decision(
         MEASURE,
         plan=str(files.plan or ""),
-        baseline=_baseline(job, settings, files.baseline),
         suite=deciding.suite(settings, files.plan),
         circumstances=around,
     )
-    if settings.mode == RUN and not decision.baseline and event.name in deciding.PULL_REQUESTS:
-        decision = _without_baseline(job, settings, event, client, decision)
-    if settings.mode == RUN and decision.action == MEASURE:
-        decision = again.found(job, settings, event, client, decision)
+    if settings.mode == CAPTURE:
+        decision = _capture(job, settings, event, decision)
+    if settings.mode == RUN:
+        decision = _compared(Search(job, settings, event, client, files), decision)
+    is_asking = settings.mode in (RUN, REPORT) and decision.action != REFUSE
+    if is_asking and not files.named and not settings.is_leg:
+        earlier = history.past(job, settings, event, client, decision)
+        decision = replace(decision, circumstances=replace(decision.circumstances, history=earlier))
     return replace(decision, check=_begun(job, settings, client, decision))
 
 
-def _baseline(job: Job, settings: Settings, found: Path | None) -> str:
-    """The folder; "" also where one is named that is nowhere yet, as before the first capture."""
-    named = settings.baseline
-    if found is not None or not named or named == "auto" or "://" in named:
-        return str(found or named)
-    job.log.notice(f"baseline: {named} is neither at the merge-base nor in the checkout")
-    return ""
+def _compared(search: Search, decision: Decision) -> Decision:
+    """The decision with what this run is compared with, and with the same run of before."""
+    try:
+        decision = baselines.resolved(search, decision)
+    except EvidenceError as exc:
+        return replace(decision, action=REFUSE, reason=str(exc), exit_code=NOT_RUN)
+    if decision.action != MEASURE:
+        return decision
+    return again.found(search.job, search.settings, search.event, search.client, decision)
 
 
-def _without_baseline(
-    job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
-) -> Decision:
-    """What the merge-base serves is the reference, where it can be started; else it is said how
-    a baseline is made. Measuring the candidate alone would prove nothing."""
-    base = ""
-    if settings.boot != NONE and not settings.is_leg:
-        base = deciding.reference(settings, event, client, job.workspace())
-    if base:
-        said = "there is no baseline: the merge-base is started first, as the reference"
-        return replace(decision, base=base, reason=said)
-    return replace(
-        decision, action=REFUSE, exit_code=UNPROVEN, reason=deciding.no_baseline(settings)
-    )
+def _capture(job: Job, settings: Settings, event: Event, decision: Decision) -> Decision:
+    """The checkout itself is the reference, at the commit that is really there."""
+    if event.name not in EVENTS:
+        job.log.notice(
+            f"`baseline: auto` takes what {' and '.join(EVENTS)} runs capture: what this run, on "
+            f"{event.name}, captures is found on this runner alone"
+        )
+    around = decision.circumstances
+    sha = again.checked_out(job) or around.run.tested_sha
+    said = f"a baseline of {sha[:12]} is captured, with {settings.launches} relaunches"
+    around = replace(around, run=replace(around.run, tested_sha=sha))
+    return replace(decision, base=sha, reason=said, circumstances=around)
 
 
 def _in(job: Job, plan: str) -> Path | None:
@@ -164,11 +167,15 @@ def _outputs(job: Job, settings: Settings | None, decision: Decision) -> None:
     is_measured = decision.action == MEASURE
     is_observed = decision.action in (MEASURE, REPUBLISH)
     boots = settings is not None and settings.mode == RUN and settings.boot != NONE
+    is_capture = settings is not None and settings.mode == CAPTURE
+    starts = settings is not None and settings.boot != NONE and (boots or is_capture)
     uploads = settings is None or (
         settings.artifact and settings.mode != PUBLISH and decision.action != SKIP
     )
     job.log.output("reference", str(is_measured and bool(decision.base)).lower())
     job.log.output("boot", str(is_measured and boots).lower())
+    job.log.output("stop", str(is_measured and starts).lower())
     job.log.output("observe", str(is_observed).lower())
     job.log.output("artifact", str(uploads).lower())
     job.log.output("artifact_name", again.artifact_name(settings, decision))
+    job.log.output("baseline_name", f"{BASELINE}{decision.suite}" if is_capture else "")

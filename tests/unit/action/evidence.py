@@ -97,6 +97,13 @@ class Evidence:
             session.judge(path)
         return path
 
+    def captured(self, name: str, sha: str) -> Path:
+        """The reference as `mode: capture` leaves it, of a commit."""
+        around = Circumstances(replace(RUN, event="push", head_sha=sha, tested_sha=sha))
+        path = self._stored(self.home / name, self._capture, around=around)
+        session.judge(path)
+        return path
+
     def shards(self, parts: int, folder: Path, **more: object) -> list[Path]:
         """All shards as artifacts of the first attempt below ``folder``."""
         at = folder.relative_to(self.home)

@@ -76,14 +76,15 @@ class Case:
     def collect(
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
     ) -> Protected:
-        asked = Wanted(plan, inline, baseline, **more)
+        asked = Wanted(plan, inline, baseline, **{"search": False, **more})
         base = Base(self.read, self.folder, self.tip, self.is_ours)
         return collect(asked, base, self.workspace, self.into, self.changed)
 
     def as_it_is(
         self, plan: str = "", inline: str = "", baseline: str = "", **more: str
     ) -> Protected:
-        return as_it_is(Wanted(plan, inline, baseline, **more), self.workspace, self.into)
+        asked = Wanted(plan, inline, baseline, **{"search": False, **more})
+        return as_it_is(asked, self.workspace, self.into)
 
     def refused(self, *arguments: str, **more: str) -> str:
         with pytest.raises(ConfigError) as caught:
@@ -285,7 +286,10 @@ def test_collect__outside(case: Case) -> None:
         accept=str(case.root / "accept.yml"),
     )
 
-    assert found == Protected(case.root / "plan.yml", case.root / "baseline", ACCEPTED)
+    outside = str(case.root / "baseline")
+    assert found == Protected(
+        case.root / "plan.yml", case.root / "baseline", ACCEPTED, named=outside
+    )
     assert "no such file" in case.refused(str(case.root / "none.yml"))
 
 
@@ -401,7 +405,7 @@ def test_baseline__same(case: Case) -> None:
     case.base |= FOLDER
     found = case.put(FOLDER).collect(baseline="b")
 
-    assert found == Protected(baseline=case.into / "b")
+    assert found == Protected(baseline=case.into / "b", named="b")
     assert (case.into / "b/rows/1.npy").read_bytes() == b"\x93NUMPY"
 
 
@@ -467,7 +471,7 @@ def test_baseline__of_an_earlier_step(case: Case) -> None:
     case.changed = frozenset({"compose.yml", "bb/x"})
     found = case.put(FOLDER).collect(baseline="b")
 
-    assert found == Protected(baseline=case.workspace / "b")
+    assert found == Protected(baseline=case.workspace / "b", named="b")
 
 
 def test_baseline__base_branch_moved_on(case: Case) -> None:
@@ -494,7 +498,8 @@ def test_baseline__github_does_not_answer(case: Case) -> None:
 @pytest.mark.parametrize("name", ["", "auto", "https://x.example/v1", "nobody"])
 def test_baseline__no_folder(case: Case, name: str) -> None:
     """What is no folder here and was none there is not ours to find."""
-    assert case.collect(baseline=name) == Protected()
+    named = "" if name == "auto" else name
+    assert case.collect(baseline=name) == Protected(named=named)
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "a//b", "", "x\x00"])
@@ -566,7 +571,7 @@ def test_as_it_is(case: Case) -> None:
 
     found = case.as_it_is("ci/plan.yml", baseline="b")
 
-    assert found == Protected(case.into / "ci/plan.yml", case.workspace / "b", ACCEPTED)
+    assert found == Protected(case.into / "ci/plan.yml", case.workspace / "b", ACCEPTED, named="b")
     assert (case.into / "ci/dev.jsonl").read_text() == "1"
 
 
@@ -640,7 +645,7 @@ def test_collect__git_lfs(case: Case) -> None:
 
     found = case.collect("plan.yml", baseline="b")
 
-    assert found == Protected(case.into / "plan.yml", case.into / "b")
+    assert found == Protected(case.into / "plan.yml", case.into / "b", named="b")
     assert (case.into / "plan.yml").read_text() == DEFAULT
     assert (case.into / "b/data").read_text() == "data"
 
@@ -733,3 +738,94 @@ def test_acceptances__git_lfs(case: Case) -> None:
 
     assert found.acceptances == ()
     assert "git-lfs" in found.notes[0]
+
+
+# --- a baseline that nobody names -----------------------------------------------------------
+
+COMMITTED = {".inferquality/baseline/manifest.json": "{}"}
+PACKED = ".inferquality/baseline.tar.gz"
+
+
+def test_search__committed(case: Case) -> None:
+    """The merge-base's folder is taken, and it is said."""
+    case.base |= COMMITTED
+    found = case.put(COMMITTED).collect(search=True)
+
+    assert (found.baseline, found.named) == (case.into / ".inferquality/baseline", "")
+    assert found.differences == ()
+    assert found.searched == ("committed: .inferquality/baseline of the merge-base is taken",)
+
+
+def test_search__changed(case: Case) -> None:
+    """What the pull request makes of it is told, as of one that is named."""
+    case.base |= COMMITTED
+    found = case.put({**COMMITTED, ".inferquality/baseline/x": "1"}).collect(search=True)
+
+    assert told(found) == [("baseline", ".inferquality/baseline")]
+    assert not (case.into / ".inferquality/baseline/x").exists()
+
+
+def test_search__packed(case: Case) -> None:
+    """A packed one is looked for second."""
+    case.base |= {PACKED: "packed"}
+    found = case.put({PACKED: "packed"}).collect(search=True)
+
+    assert found.baseline == case.into / PACKED
+    assert (case.into / PACKED).read_bytes() == b"packed"
+    assert found.searched == (
+        "committed: the merge-base has no .inferquality/baseline",
+        f"committed: {PACKED} of the merge-base is taken",
+    )
+
+
+def test_search__the_pull_requests_own(case: Case) -> None:
+    """A pull request does not judge itself by what it brings, and its verdict is not capped for
+    it: the search goes on."""
+    found = case.put({**COMMITTED, PACKED: "x"}).collect(search=True)
+
+    assert (found.baseline, found.differences) == (None, ())
+    assert all("brings one, which is not taken" in said for said in found.searched)
+    assert len(found.searched) == 2
+
+
+def test_search__github_does_not_answer(case: Case) -> None:
+    """What cannot be read is said, and the search goes on."""
+    case.base |= {".inferquality/baseline": GithubError("timeout"), PACKED: GithubError("late")}
+    found = case.put(COMMITTED).collect(search=True)
+
+    assert (found.baseline, found.differences) == (None, ())
+    assert [said.rpartition(": ")[2] for said in found.searched] == ["timeout", "late"]
+
+
+def test_search__in_the_checkout(case: Case) -> None:
+    """Where no pull request is judged, the checkout's is taken."""
+    nothing = case.as_it_is(search=True)
+    found = case.put(COMMITTED).as_it_is(search=True)
+
+    assert nothing.baseline is None
+    assert nothing.searched[1] == f"committed: there is no {PACKED}"
+    assert found.baseline == case.workspace / ".inferquality/baseline"
+
+
+def test_search__a_link(case: Case) -> None:
+    """A link in its place leads nowhere."""
+    (case.workspace / ".inferquality").mkdir()
+    (case.workspace / ".inferquality/baseline").symlink_to("/etc")
+
+    with pytest.raises(ConfigError, match="symbolic link"):
+        case.as_it_is(search=True)
+
+
+def test_baseline__packed(case: Case) -> None:
+    """A packed one that is named is the merge-base's; the pull request's own is told."""
+    case.base |= {"b.tar.gz": "old"}
+    found = case.put({"b.tar.gz": "new"}).collect(baseline="b.tar.gz")
+
+    assert told(found) == [("baseline", "b.tar.gz")]
+    assert found.baseline is not None
+    assert found.baseline.read_bytes() == b"old"
+    case.base.clear()
+    assert told(case.collect(baseline="b.tar.gz")) == [("baseline", "b.tar.gz")]
+    assert case.collect(baseline="none.tgz").baseline is None
+    case.base |= {"none.tgz": GithubError("timeout")}
+    assert told(case.collect(baseline="none.tgz")) == [("baseline", "none.tgz")]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from iqaction.action import keys, settings
 from iqaction.action.settings import Settings
 from iqaction.errors import ConfigError
+from iqaction.stages import _levels
 
 URL = "http://127.0.0.1:8000/v1"
 CANARY = "sk-canary-0123456789"
@@ -35,6 +36,8 @@ def test_read__all():
             "model": " qwen ",
             "dialect": "VLLM",
             "baseline": ".inferquality/baseline",
+            "baseline_sha256": "A1" * 32,
+            "launches": "7",
             "reference_endpoint": "http://127.0.0.1:8001",
             "reference_model": "qwen-bf16",
             "boot": "compose",
@@ -60,6 +63,8 @@ def test_read__all():
         model="qwen",
         dialect="vllm",
         baseline=".inferquality/baseline",
+        baseline_sha256="A1" * 32,
+        launches=7,
         reference_endpoint="http://127.0.0.1:8001",
         reference_model="qwen-bf16",
         boot="compose",
@@ -120,6 +125,12 @@ def test_read__durations_refused(text):
         ("suite", "x" * 65),
         ("suite", "x\ny"),
         ("api_key_env", "A-B"),
+        ("baseline", "https://reference.example/v1"),
+        ("baseline_sha256", "abc"),
+        ("launches", "2"),
+        ("launches", "51"),
+        ("launches", "five"),
+        ("launches", "-3"),
         ("shard", "5/4"),
         ("shard", "0/0"),
         ("paths", "./src"),
@@ -172,12 +183,32 @@ def test_repr__holds_no_secret():
         ({"mode": "report"}, "mode: report needs `artifacts_path`"),
         ({"mode": "publish"}, "mode: publish needs `artifacts_path`"),
         ({"mode": "report", "artifacts_path": "x"}, "does not say what it reports on"),
+        ({"endpoint": URL, "baseline_sha256": "a" * 64}, "`baseline` names none"),
+        ({"mode": "capture"}, "no endpoint"),
+        ({"mode": "capture", "boot": "compose"}, "boot: compose needs"),
+        ({"mode": "capture", "endpoint": URL, "shard": "1/2"}, "`shard` belongs"),
+        ({"mode": "capture", "endpoint": URL, "baseline": "b"}, "`baseline` names one"),
     ],
 )
 def test_read__impossible_together(inputs, said):
     """Inputs that are right one by one and mean nothing together are a mistake."""
     with pytest.raises(ConfigError, match=said):
         settings.read(inputs)
+
+
+@pytest.mark.parametrize("text", ["", "auto", "AUTO", " auto "])
+def test_read__baseline_is_looked_for(text):
+    """Without a name, and by that word, the baseline is looked for."""
+    found = read(baseline=text)
+
+    assert (found.baseline, found.named_baseline) == ("auto", "")
+    assert read(baseline="a/b").named_baseline == "a/b"
+
+
+def test_launches__as_the_stages_count_them():
+    """What the stages call enough, and too few, is what the input takes."""
+    assert settings.FEWEST_LAUNCHES == _levels.FEWEST_LAUNCHES
+    assert settings.ENOUGH_LAUNCHES == _levels.ENOUGH_LAUNCHES == read().launches
 
 
 def test_read__legs():

@@ -120,6 +120,8 @@ def test_run(fake: FakeGithub, connect: Connect) -> None:
         SHA,
     )
     assert found.path == ".github/workflows/build.yml"
+    assert found.branch == "main"
+    assert found.started_at.endswith("Z")
 
 
 @pytest.mark.parametrize("run_id", ["", "5/../6", "x"])

@@ -52,6 +52,35 @@ def test_read_event__pull_request() -> None:
     assert event.graphql_url == "https://api.github.com/graphql"
 
 
+@pytest.mark.parametrize(
+    ("name", "payload", "environ", "branch"),
+    [
+        ("pull_request", pull(base={"sha": BASE, "ref": "main"}), {}, "main"),
+        ("pull_request", pull(base={"sha": BASE, "ref": "a b"}), {}, ""),
+        ("pull_request", pull(base={"sha": BASE, "ref": "x\n::error::"}), {}, ""),
+        ("pull_request", pull(), {"GITHUB_REF": "refs/pull/7/merge"}, ""),
+        (
+            "merge_group",
+            {"merge_group": {"head_sha": HEAD, "base_ref": "refs/heads/release/1"}},
+            {},
+            "release/1",
+        ),
+        ("push", {"ref": "refs/heads/main"}, {}, "main"),
+        ("push", {"ref": "refs/tags/main"}, {}, ""),
+        ("schedule", {}, {"GITHUB_REF": "refs/heads/main"}, "main"),
+        ("schedule", {}, {}, ""),
+    ],
+)
+def test_read_event__base_branch(
+    name: str, payload: dict[str, Any], environ: dict[str, str], branch: str
+) -> None:
+    """The branch that a change goes to; a tag is none, and neither is what cannot be one."""
+    repository = {"default_branch": "trunk"}
+    event = read(name, {**payload, "repository": repository}, **environ)
+
+    assert (event.base_branch, event.default_branch) == (branch, "trunk")
+
+
 def test_read_event__fork() -> None:
     """A head in another repository is a fork's, and so is one whose repository was deleted."""
     other = read("pull_request", pull(head={"sha": HEAD, "repo": {"full_name": "eve/serve"}}))

@@ -90,6 +90,7 @@ def full() -> Report:
         of,
         stages=stages,
         problems=("first",),
+        searched=("first", "second"),
         differences=(Difference("plan", "a", "b", "c"), Difference("plan", "a", "b")),
     )
 

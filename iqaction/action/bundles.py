@@ -1,0 +1,39 @@
+"""A baseline's folder, whatever it came as: a folder, or one packed file. I/O."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iqaction.errors import EvidenceError
+from iqaction.evidence import bundle, manifest
+
+PACKED = "baseline.tar.gz"
+
+
+def opened(path: Path, into: Path, sha256: str = "") -> Path:
+    """The folder: ``path`` itself, or the new folder ``into`` with it unpacked.
+
+    Raises
+    ------
+    EvidenceError
+        It cannot be unpacked safely, or is not what ``sha256`` says.
+    """
+    return bundle.opened(path, into, sha256)
+
+
+def in_artifact(folder: Path, into: Path) -> Path:
+    """The baseline's folder in an unpacked artifact: the artifact itself, or a packed one in it.
+
+    Raises
+    ------
+    EvidenceError
+        It holds neither.
+    """
+    if (folder / manifest.NAME).is_file():
+        return folder
+    if (folder / PACKED).is_file():
+        return opened(folder / PACKED, into)
+    raise EvidenceError(
+        "the artifact holds no baseline",
+        expected=f"a sealed evidence folder, or {PACKED} alone, as `mode: capture` uploads it",
+    )
