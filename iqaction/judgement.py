@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, stages
+from iqaction import acceptance, changes, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -204,29 +204,16 @@ def _engines(observed: Observed) -> tuple[Engine, ...]:
 
 def identity_change(before: EngineInfo, now: EngineInfo) -> Change | None:
     """The first thing that tells two engines apart; None: they call themselves the same."""
-    return next(iter(_differing(before, now)), None)
-
-
-def _differing(before: EngineInfo, now: EngineInfo) -> tuple[Change, ...]:
-    pairs = [
-        ("engine", before.dialect, now.dialect),
-        ("version", before.version, now.version),
-        ("model", before.model, now.model),
-        ("fingerprint", before.fingerprint, now.fingerprint),
-        *(
-            (key, before.details.get(key, ""), now.details.get(key, ""))
-            for key in sorted({*before.details, *now.details})
-        ),
-    ]
-    return tuple(Change(what, a, b) for what, a, b in pairs if a != b)
+    return next(iter(changes.engines(before, now)), None)
 
 
 def _changes(observed: Observed) -> tuple[Change, ...]:
-    now = observed.engines.get((Arm.CANDIDATE, 0))
-    if now is None or observed.baseline is None:
+    now, baseline = observed.engines.get((Arm.CANDIDATE, 0)), observed.baseline
+    if now is None or baseline is None:
         return ()
-    before = observed.baseline.engines.get((Arm.BASELINE, 0))
-    return () if before is None else _differing(before, now)
+    before = baseline.engines.get((Arm.BASELINE, 0))
+    started = changes.starts(baseline.circumstances.machine, observed.circumstances.machine)
+    return () if before is None else (*changes.engines(before, now), *started)
 
 
 def _mixed(capture: Observed) -> list[str]:

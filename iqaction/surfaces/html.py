@@ -6,7 +6,18 @@ Knows the order of the page's parts. Opens without network; model text in it is 
 from __future__ import annotations
 
 from iqaction.report import Divergence, Report, Series, StageResult, Table
-from iqaction.surfaces import _around_html, _budget, _facts, _figures, _page, _standing, _svg
+from iqaction.surfaces import (
+    _around_html,
+    _budget,
+    _direction,
+    _facts,
+    _figures,
+    _movers,
+    _page,
+    _since_html,
+    _standing,
+    _svg,
+)
 from iqaction.surfaces._base import Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import head, html, line, prose_html, tail
@@ -21,6 +32,7 @@ LIMITS = Limits(
     tables=40,
     rows=200,
     block=60_000,
+    movers=20,
 )
 _OPEN = 12  # divergences shown unfolded
 
@@ -46,7 +58,9 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("checks", "Checks", _checks(report, limits)),
         ("meaning", "What this means", _meaning(report, limits)),
         ("texts", "Where the texts part", _partings(report, limits)),
+        ("movers", _movers.TITLE, _since_html.movers(report, limits)),
         ("prompts", "Prompts by name", _faults(report, limits)),
+        ("history", "On the base branch", _since_html.history(report, limits)),
         ("plots", "Plots", _plots(report, limits)),
         ("figures", "Figures", _tables(report, limits)),
         ("coverage", "Coverage", _coverage(report, limits)),
@@ -136,6 +150,7 @@ def _figure_cells(x: _facts.Line, level: float | None) -> tuple[str, str, str]:
     if x.check is None:
         return (_figures.DASH,) * 3
     worse = _figures.worse_by(x.estimate, level) if x.estimate else _figures.DASH
+    worse = _direction.after(worse, x.estimate)
     return (
         html(_figures.arm(x.check.baseline, x.check)),
         html(_figures.arm(x.check.candidate, x.check)),
