@@ -244,6 +244,42 @@ class Mover:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """One figure of two runs, B beside A. It carries no verdict.
+
+    Attributes
+    ----------
+    estimate
+        How much worse B is than A over the same units; None: they are not paired.
+    note
+        What the figure rests on, or why it is not paired.
+    """
+
+    metric: str
+    title: str
+    unit: str
+    a: float | None
+    b: float | None
+    estimate: Estimate | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Versus:
+    """What one stage says of two runs beside each other, A as the baseline of B.
+
+    ``compared`` counts the units that both answered; ``note`` says why there is nothing here, or
+    what the intervals leave out.
+    """
+
+    contrasts: tuple[Contrast, ...] = ()
+    movers: tuple[Mover, ...] = ()
+    divergences: tuple[Divergence, ...] = ()
+    compared: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class StageResult:
     """What one stage concludes, from observations alone."""
 
