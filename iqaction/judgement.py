@@ -114,7 +114,8 @@ def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
+def context(observed: Observed, spec: StageSpec, look: int) -> Context:
+    """What a stage may look at; a look below 0 is all prompts."""
     return Context(
         spec,
         observed.plan,
@@ -130,7 +131,7 @@ def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
 
 
 def _at(observed: Observed, spec: StageSpec, look: int) -> StageResult:
-    return stages.load(spec.stage).judge(_context(observed, spec, look))
+    return stages.load(spec.stage).judge(context(observed, spec, look))
 
 
 def _decided(observed: Observed, spec: StageSpec) -> StageResult:

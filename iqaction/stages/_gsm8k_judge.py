@@ -174,7 +174,7 @@ def _nothing(context: Context, why: str) -> StageResult:
     check = Check("gsm8k.accuracy", "GSM8K: right answers", Verdict.UNPROVEN, why)
     return StageResult(
         WORDS.stage,
-        Verdict.UNPROVEN if _anyanswer(context) else Verdict.NOT_RUN,
+        Verdict.UNPROVEN if _any_answer(context) else Verdict.NOT_RUN,
         (check,),
         Coverage(_limit(context), 0),
         required=context.spec.required,
@@ -192,7 +192,7 @@ def _is_observed(context: Context) -> bool:
     answers = [o.answer for o in context.observed(WORDS.stage).values()]
     failures = [a for a in answers if isinstance(a, Failure) and a.kind is not FailureKind.BUDGET]
     gave_up = all(a.kind is FailureKind.ABORTED for a in failures) and bool(failures)
-    return _anyanswer(context) or gave_up
+    return _any_answer(context) or gave_up
 
 
 def _smaller(context: Context) -> tuple[str, ...]:

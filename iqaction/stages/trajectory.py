@@ -24,6 +24,7 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt, max_tokens, merge_kwargs
 from iqaction.report import StageResult, Versus
+from iqaction.stages import _versus_texts
 from iqaction.stages._base import TRAFFIC, Asking, Context, Param, PromptStage, Round
 from iqaction.stages._paths import FRESH, TRAJECTORY, generation
 from iqaction.stages._trajectory_judge import guard_is_raised, judge, without_text
