@@ -19,7 +19,10 @@ from iqaction.verdict import Verdict
 
 _SHORT = 12  # characters of a hash
 _UNPAIRED = "not paired: no interval"
-NO_VERDICT = "This is no verdict: it shows what differs, and each folder keeps its own."
+NO_VERDICT = (
+    "Differences are B less A: above 0 is worse, below 0 better. This is no verdict: it shows what "
+    "differs, and each folder keeps its own."
+)
 
 
 @dataclass(frozen=True)
@@ -170,13 +173,13 @@ def _stages(a: Party, b: Party) -> Iterator[Stage]:
     theirs = {s.stage: s for s in b.report.stages}
     for name in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(name), theirs.get(name)
-        verdicts = one.verdict if one else None, other.verdict if other else None
+        verdicts = _own(a, one), _own(b, other)
         if one is None or other is None:
             yield Stage(name, *verdicts, (), note="only one of them has this stage")
         elif _is_baseline_of(a, b):
-            yield _against_it(other, verdicts)
+            yield _against_it(other, verdicts, _versus(a, b, name))
         else:
-            yield _paired(a, b, one, other)
+            yield _paired(verdicts, one, other, _versus(a, b, name))
 
 
 def _is_baseline_of(a: Party, b: Party) -> bool:
@@ -185,41 +188,52 @@ def _is_baseline_of(a: Party, b: Party) -> bool:
     return bool(root) and a.observed.plan.is_capture and b.observed.plan.baseline_root == root
 
 
-def _against_it(b: StageResult, verdicts: tuple[Verdict | None, Verdict | None]) -> Stage:
-    lines = [
-        Line(
-            Contrast(
-                c.metric,
-                c.title,
-                c.estimate.unit if c.estimate else "",
-                c.baseline,
-                c.candidate,
-                c.estimate,
-                "" if c.estimate else c.reason,
-            ),
-            None,
-            c.verdict if c.judged else None,
-        )
-        for c in b.checks
-    ]
+_Verdicts = tuple[Verdict | None, Verdict | None]
+
+
+def _own(party: Party, stage: StageResult | None) -> Verdict | None:
+    """A stage's verdict; a capture has none, unless it is refused."""
+    if stage is None or (party.observed.plan.is_capture and stage.verdict is not Verdict.FAIL):
+        return None
+    return stage.verdict
+
+
+def _against_it(b: StageResult, verdicts: _Verdicts, found: Versus) -> Stage:
+    lines = []
+    for check in b.checks:
+        paired = next((c for c in found.contrasts if c.metric == check.metric), None)
+        if paired is None or (check.estimate is not None and check.estimate.interval is not None):
+            paired = _judged(check)
+        lines.append(Line(paired, None, _verdict(check)))
     n = b.coverage.observed
     return Stage(b.stage, *verdicts, tuple(lines), b.movers, b.divergences, n)
 
 
-def _paired(a: Party, b: Party, one: StageResult, other: StageResult) -> Stage:
-    found = _versus(a, b, one.stage)
+def _judged(check: Check) -> Contrast:
+    """A check's own figures: it compared with the other folder already."""
+    return Contrast(
+        check.metric,
+        check.title,
+        check.estimate.unit if check.estimate else "",
+        check.baseline,
+        check.candidate,
+        check.estimate,
+        "" if check.estimate else check.reason,
+    )
+
+
+def _paired(verdicts: _Verdicts, a: StageResult, b: StageResult, found: Versus) -> Stage:
     contrasts = {c.metric: c for c in found.contrasts}
-    ours, theirs = ({c.metric: c for c in s.checks} for s in (one, other))
+    ours, theirs = ({c.metric: c for c in s.checks} for s in (a, b))
     lines = []
     for metric in dict.fromkeys((*contrasts, *ours, *theirs)):
         before, now = ours.get(metric), theirs.get(metric)
-        contrast = contrasts.get(metric) or _unpaired(metric, before, now)
+        contrast = contrasts.get(metric) or _unpaired(before, now)
         if contrast is not None:
             lines.append(Line(contrast, _verdict(before), _verdict(now)))
     return Stage(
-        one.stage,
-        one.verdict,
-        other.verdict,
+        a.stage,
+        *verdicts,
         tuple(lines),
         found.movers,
         found.divergences,
@@ -236,7 +250,7 @@ def _versus(a: Party, b: Party, name: str) -> Versus:
     return stages.load(name).versus(sides[0], sides[1])
 
 
-def _unpaired(metric: str, a: Check | None, b: Check | None) -> Contrast | None:
+def _unpaired(a: Check | None, b: Check | None) -> Contrast | None:
     """Both arms' own values, without an interval; None where neither has one and no verdict
     either."""
     known = b or a
@@ -245,7 +259,7 @@ def _unpaired(metric: str, a: Check | None, b: Check | None) -> Contrast | None:
     values = a.candidate if a else None, b.candidate if b else None
     unit = next((c.estimate.unit for c in (b, a) if c is not None and c.estimate), "")
     note = _UNPAIRED if any(v is not None for v in values) else ""
-    return Contrast(metric, known.title, unit, *values, None, note)
+    return Contrast(known.metric, known.title, unit, *values, None, note)
 
 
 def _verdict(check: Check | None) -> Verdict | None:

@@ -57,7 +57,7 @@ def _stage(stage: Stage) -> tuple[str, str]:
     """Title and body."""
     units = f", {stage.compared:,} compared" if stage.compared else ""
     title = html(f"{head(stage.stage, _facts.NAME)}: {view.verdicts(stage.a, stage.b)}{units}")
-    columns = ("figure", "A → B", "B worse by (95 % CI)", "verdict", "note")
+    columns = ("figure", "A → B", "B less A (95 % CI)", "verdict", "note")
     rows = [_line(x) for x in stage.lines[:_LINES]]
     parts = (
         _page.table("Figures", columns, "lrlll", rows) if rows else "",
@@ -73,7 +73,7 @@ def _line(x: Line) -> list[str]:
     return [
         prose_html(contrast.title, 300),
         html(view.values(contrast)),
-        html(view.by(contrast).removeprefix("worse by ")),
+        html(view.by(contrast)),
         html(view.verdicts(x.a, x.b)),
         prose_html(contrast.note, 600),
     ]

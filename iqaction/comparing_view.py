@@ -20,6 +20,7 @@ SHOWN = 5  # prompts of one kind on the terminal
 _MOST = 20  # for programs, and on the page
 _SENTENCES = 12
 _INDENT = 4
+_LEVEL = 0.95  # of every interval that is computed here; another one is written out
 
 
 def page(comparison: Comparison, columns: int) -> str:
@@ -81,12 +82,15 @@ def values(contrast: Contrast) -> str:
 
 
 def by(contrast: Contrast) -> str:
-    """How much worse B is, with its interval, and the direction in words."""
+    """B less A with its interval after the direction in words, as "worse: 0.30 (0.28 to 0.33)"."""
     estimate = contrast.estimate
     if estimate is None:
         return ""
-    figure = _figures.worse_by(estimate, 0.95)
-    return "" if figure == _figures.DASH else _direction.after(f"worse by {figure}", estimate)
+    figure = _figures.worse_by(estimate, _LEVEL)
+    if figure == _figures.DASH:
+        return ""
+    word = _direction.of(estimate)
+    return f"{'difference' if word == _direction.UNKNOWN else word}: {figure}"
 
 
 def _parties(comparison: Comparison, columns: int) -> str:
@@ -124,11 +128,9 @@ def _line(line: Line, columns: int) -> list[str]:
     verdict = verdicts(line.a, line.b)
     title = fit(inline(contrast.title), columns - 4 - len(verdict))
     out = [f"  {title}{f': {verdict}' if verdict else ''}"]
-    said = ", ".join(x for x in (values(contrast), by(contrast)) if x)
-    for more in (said, contrast.note):
-        if more:
-            out.append(f"    {paragraph(inline(more), columns, '    ')}")
-    return out
+    figures = ", ".join(x for x in (values(contrast), by(contrast)) if x)
+    said = "; ".join(x for x in (figures, contrast.note) if x)
+    return [*out, f"    {paragraph(inline(said), columns, '    ')}"] if said else out
 
 
 def _texts(found: Sequence[Divergence], columns: int) -> list[str]:
@@ -167,8 +169,11 @@ def _moved(found: Sequence[Mover], columns: int) -> list[str]:
 
 def _both(before: str, a: str, b: str, columns: int) -> list[str]:
     room = columns - _INDENT - 8
-    shared = [f"      both  {fit_end(inline(before), room)}"] if before else []
-    return [*shared, *(f"      {n}     {fit(inline(t), room)}" for n, t in (("A", a), ("B", b)))]
+    shared = [f"      both  {fit_end(inline(before.rstrip()), room)}"] if before.strip() else []
+    return [
+        *shared,
+        *(f"      {n}     {fit(inline(t), room)}".rstrip() for n, t in (("A", a), ("B", b))),
+    ]
 
 
 def _more(n: int) -> list[str]:

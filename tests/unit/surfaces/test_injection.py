@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import pytest
 from markup import Seen, of_html, of_markdown
-from report_factory import failed_by_score, failed_by_trajectory
+from report_factory import failed_by_score, failed_by_trajectory, with_history
 
-from iqaction.report import ChangedLine, Difference, Report
+from iqaction.report import Change, ChangedLine, Difference, Report
 from iqaction.surfaces import _effects_json, render_all
 from iqaction.surfaces._base import (
     Annotate,
@@ -79,6 +79,7 @@ def full() -> Report:
         dataclasses.replace(
             s,
             leg="leg",
+            movers=tuple(m for stage in with_history().stages for m in stage.movers),
             checks=tuple(
                 c if c.verdict is Verdict.PASS else dataclasses.replace(c, accepted="yes")
                 for c in s.checks
@@ -91,6 +92,7 @@ def full() -> Report:
         stages=stages,
         problems=("first",),
         differences=(Difference("plan", "a", "b", "c"), Difference("plan", "a", "b")),
+        history=with_history().history,
     )
 
 
@@ -117,7 +119,25 @@ def reports(text: str) -> list[Report]:
     )
     faults = tuple(dataclasses.replace(poisoned(f, text), kind=f.kind) for f in stage.faults)
     stage = dataclasses.replace(stage, divergences=divergences, faults=faults)
-    return [everything, dataclasses.replace(sound, stages=(stage,)), around]
+    past = with_history()
+    told = dataclasses.replace(
+        past,
+        run=sound.run,
+        engines=sound.engines,
+        stages=tuple(
+            dataclasses.replace(
+                s,
+                checks=tuple(dataclasses.replace(c, title=text) for c in s.checks),
+                movers=poisoned(s.movers, text),
+            )
+            for s in past.stages
+        ),
+        history=tuple(
+            dataclasses.replace(p, head_sha=text, started_at=text, url=text) for p in past.history
+        ),
+        changes=(Change(text, f"a --x {text}", f"a --y {text} --z"),),
+    )
+    return [everything, dataclasses.replace(sound, stages=(stage,)), around, told]
 
 
 def check_markdown(text: str) -> Seen:
