@@ -22,7 +22,7 @@ from iqaction.commands._console import Console
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.progress import Progress
 
-COMMANDS = ("run", "observe", "judge", "render", "publish", "verify", "inspect", "demo")
+COMMANDS = (*("run", "observe", "judge", "render", "publish", "verify", "inspect", "diff", "demo"),)
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,11 @@ def test_version__not_alone(capsys: pytest.CaptureFixture[str]) -> None:
         (["verify", ".", "--root", "abc"], "--root: found 'abc'"),
         (["inspect", "no/such/folder"], "is not there"),
         (["inspect", ".", "--prompt", "a", "--failures"], "not allowed with"),
+        (["diff", "no/such/folder", "."], "A: no/such/folder is not there"),
+        (["diff", ".", "no/such/folder"], "B: no/such/folder is not there"),
+        (["diff", "."], "required: B"),
+        (["diff", ".", ".", "--html", "."], "--html: . is a folder"),
+        (["diff", ".", ".", "--html", "page.html"], "is in the evidence folder ."),
         (["demo", "--weights", "no/such.gguf"], "--weights: no/such.gguf is no file"),
         (["demo", "--out", __file__], "--out"),
     ],
