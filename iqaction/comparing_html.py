@@ -40,7 +40,8 @@ def _party(letter: str, party: Party) -> str:
     root = party.observed.root
     sealed = f", root <code>{html(root)}</code>" if root else ", not sealed"
     name = html(head(party.name, 300))
-    return f"<strong>{letter}</strong> <code>{name}</code>: {prose_html(view.who(party))}{sealed}"
+    said = f"<strong>{letter}</strong> <code>{name}</code>: {prose_html(view.who(party))}{sealed}"
+    return said + _page.bullets(prose_html(p, 2000) for p in view.problems(party))
 
 
 def _asked(comparison: Comparison) -> str:

@@ -19,6 +19,7 @@ from iqaction.verdict import Verdict
 SHOWN = 5  # prompts of one kind on the terminal
 _MOST = 20  # for programs, and on the page
 _SENTENCES = 12
+_PROBLEMS = 3
 _INDENT = 4
 _LEVEL = 0.95  # of every interval that is computed here; another one is written out
 
@@ -60,6 +61,14 @@ def who(party: Party) -> str:
     return f"{kind}; {' '.join(asked.split())}; {party.report.headline}"
 
 
+def problems(party: Party) -> list[str]:
+    """What is wrong with a folder's evidence itself, a line each."""
+    found = party.report.problems
+    more = len(found) - _PROBLEMS
+    said = [f"problem: {' '.join(p.split())}" for p in found[:_PROBLEMS]]
+    return [*said, *([f"problems in all: {len(found)}"] if more > 0 else [])]
+
+
 def word(party: Party) -> str:
     """A folder's own verdict; a capture has none."""
     return "capture" if party.observed.plan.is_capture else _standing.word(party.report)
@@ -99,6 +108,7 @@ def _parties(comparison: Comparison, columns: int) -> str:
     for letter, party in (("A", a), ("B", b)):
         said = f"{letter}  {inline(party.name)}: {inline(who(party))}"
         lines.append(paragraph(said, columns, "   "))
+        lines += [f"   {paragraph(inline(x), columns, '   ')}" for x in problems(party)]
     if a.observed.root and a.observed.root == b.observed.root:
         lines.append("Both are the same evidence.")
     return "\n".join(lines)

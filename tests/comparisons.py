@@ -37,7 +37,11 @@ def poisoned(text: str) -> Comparison:
     stage = Stage(text, Verdict.PASS, None, lines, movers, texts, 9, text)
     return replace(
         of,
-        a=replace(of.a, name=text, report=replace(of.a.report, headline=text, suite=text)),
+        a=replace(
+            of.a,
+            name=text,
+            report=replace(of.a.report, headline=text, suite=text, problems=(text,) * 5),
+        ),
         b=replace(of.b, name=text, observed=_engine(text)),
         asked=(text,) * 30,
         changes=(Change(text, text, text), Change(text, f"x --a {text}", f"x --b {text}")),

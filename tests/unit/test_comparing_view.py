@@ -74,6 +74,16 @@ def test_page__same_evidence() -> None:
     assert "Both are the same evidence." in comparing_view.page(comparing.compare(one, one), 80)
 
 
+def test_page__problems_of_the_evidence() -> None:
+    """What is wrong with a folder stands beside its name, three at most."""
+    of = whole()
+    report = replace(of.b.report, problems=("edited\n  after sealing", "b", "c", "d"))
+    page = comparing_view.page(replace(of, b=replace(of.b, report=report)), 80)
+
+    assert "   problem: edited after sealing\n" in page
+    assert "   problems in all: 4\n" in page
+
+
 def test_heading__not_asked_the_same() -> None:
     """What differs is listed under it, a dozen at most."""
     page = comparing_view.page(replace(whole(), asked=("the prompts",) * 15), 80)
