@@ -9,7 +9,8 @@ from pathlib import Path
 # Lines and branches together, in percent. What decides a verdict is tested whole.
 FLOORS = {"verdict": 100, "stats": 100} | dict.fromkeys(
     (
-        *("calls", "document", "engines", "errors", "evidence", "inputs", "judgement", "observed"),
+        *("calls", "changes", "comparing", "comparing_html", "comparing_view", "document"),
+        *("engines", "errors", "evidence", "inputs", "judgement", "observed"),
         *(
             "plan",
             "prompts",

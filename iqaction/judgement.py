@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, compatibility, stages
+from iqaction import acceptance, changes, compatibility, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -99,7 +99,8 @@ def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
     return compatibility.problems(Observed(asked, {}, {}), baseline)
 
 
-def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
+def context(observed: Observed, spec: StageSpec, look: int) -> Context:
+    """What a stage may look at; a look below 0 is all prompts."""
     return Context(
         spec,
         observed.plan,
@@ -115,7 +116,7 @@ def _context(observed: Observed, spec: StageSpec, look: int) -> Context:
 
 
 def _at(observed: Observed, spec: StageSpec, look: int) -> StageResult:
-    return stages.load(spec.stage).judge(_context(observed, spec, look))
+    return stages.load(spec.stage).judge(context(observed, spec, look))
 
 
 def _decided(observed: Observed, spec: StageSpec) -> StageResult:
@@ -186,36 +187,16 @@ def _engines(observed: Observed) -> tuple[Engine, ...]:
 
 def identity_change(before: EngineInfo, now: EngineInfo) -> Change | None:
     """The first thing that tells two engines apart; None: they call themselves the same."""
-    return next(iter(_differing(before, now)), None)
-
-
-def _differing(before: EngineInfo, now: EngineInfo) -> tuple[Change, ...]:
-    pairs = [
-        ("engine", before.dialect, now.dialect),
-        ("version", before.version, now.version),
-        ("model", before.model, now.model),
-        ("fingerprint", before.fingerprint, now.fingerprint),
-        *_known("tokenizer", before.tokenizer_sha256, now.tokenizer_sha256),
-        *_known("chat template", before.template_sha256, now.template_sha256),
-        *(
-            (key, before.details.get(key, ""), now.details.get(key, ""))
-            for key in sorted({*before.details, *now.details})
-        ),
-    ]
-    return tuple(Change(what, a, b) for what, a, b in pairs if a != b)
-
-
-def _known(what: str, before: str, now: str) -> tuple[tuple[str, str, str], ...]:
-    """A fingerprint that could not be taken once says nothing of another engine."""
-    return ((what, before[:12], now[:12]),) if before and now else ()
+    return next(iter(changes.engines(before, now)), None)
 
 
 def _changes(observed: Observed) -> tuple[Change, ...]:
-    now = observed.engines.get((Arm.CANDIDATE, 0))
-    if now is None or observed.baseline is None:
+    now, baseline = observed.engines.get((Arm.CANDIDATE, 0)), observed.baseline
+    if now is None or baseline is None:
         return ()
-    before = observed.baseline.engines.get((Arm.BASELINE, 0))
-    return () if before is None else _differing(before, now)
+    before = baseline.engines.get((Arm.BASELINE, 0))
+    started = changes.starts(baseline.circumstances.machine, observed.circumstances.machine)
+    return () if before is None else (*changes.engines(before, now), *started)
 
 
 def _mixed(capture: Observed) -> list[str]:

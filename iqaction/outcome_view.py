@@ -13,7 +13,7 @@ from typing import Protocol
 
 from iqaction.json_value import JSON
 from iqaction.report import Check, Report, StageResult
-from iqaction.surfaces import _facts, _figures, _standing
+from iqaction.surfaces import _changes, _direction, _facts, _figures, _standing
 from iqaction.terminal import inline, paragraph, table, width
 from iqaction.verdict import EXIT_CODE
 
@@ -111,6 +111,7 @@ def _check_json(check: Check) -> dict[str, JSON]:
         "judged": check.judged,
         "worse_by": _number(None if estimate is None else estimate.value),
         "interval": [_number(x) for x in interval],
+        "direction": _direction.of(estimate),
         "unit": "" if estimate is None else estimate.unit,
         "limit": _number(check.limit),
         "reason": check.reason,
@@ -145,7 +146,7 @@ def _sentence(problem: str) -> list[str]:
 
 
 def _heading(report: Report, columns: int) -> str:
-    compared = "; ".join(x for x in (_facts.engines(report), *_facts.changed(report.changes)) if x)
+    compared = "; ".join(x for x in (_facts.engines(report), *_changes.said(report.changes)) if x)
     lines = [f"{_standing.word(report)}  inferquality / {inline(report.suite)}"]
     lines += [paragraph(inline(x), columns) for x in (report.headline, compared) if x]
     return "\n".join(lines)

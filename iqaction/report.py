@@ -215,6 +215,71 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Mover:
+    """A prompt that changed much against the baseline, and how it reads where it changed most.
+
+    Attributes
+    ----------
+    what
+        What changed, in plain words: "KL" (in nats, before and after), "lost", "gained".
+    value_before, value_after
+        Both arms' figures of this prompt; None where ``what`` says it all.
+    position
+        The token, from 0, at which the texts below are taken; -1: they are of the whole answer.
+    before
+        The text both share, just before.
+    baseline, candidate
+        What each arm has there: the likeliest token, or the answer that was read.
+    """
+
+    unit: str
+    bucket: str
+    what: str
+    value_before: float | None
+    value_after: float | None
+    position: int
+    before: str
+    baseline: str
+    candidate: str
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One figure of two runs, B beside A. It carries no verdict.
+
+    Attributes
+    ----------
+    estimate
+        How much worse B is than A over the same units; None: they are not paired.
+    note
+        What the figure rests on, or why it is not paired.
+    """
+
+    metric: str
+    title: str
+    unit: str
+    a: float | None
+    b: float | None
+    estimate: Estimate | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Versus:
+    """What one stage says of two runs beside each other, A as the baseline of B.
+
+    ``compared`` counts the units that both answered; ``note`` says why there is nothing here, or
+    what the intervals leave out.
+    """
+
+    contrasts: tuple[Contrast, ...] = ()
+    movers: tuple[Mover, ...] = ()
+    divergences: tuple[Divergence, ...] = ()
+    compared: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class StageResult:
     """What one stage concludes, from observations alone."""
 
@@ -233,6 +298,7 @@ class StageResult:
     look: int = 0
     more_would_help: bool = False
     leg: str = ""  # of a matrix, where several are shown as one report
+    movers: tuple[Mover, ...] = ()  # the largest change first; texts that part are divergences
 
 
 @dataclass(frozen=True)

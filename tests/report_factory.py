@@ -28,6 +28,8 @@ from iqaction.report import (
     Divergence,
     Engine,
     Estimate,
+    Mover,
+    Past,
     Report,
     Run,
     Series,
@@ -402,7 +404,56 @@ def not_run() -> Report:
     )
 
 
+def with_history() -> Report:
+    """A change that only raises KL, after three runs of the base branch; one of them had no KL."""
+    score = stage(
+        "score",
+        """
+UNPROVEN | reference.kl       | reference leg: KL (>=)  | .0008 -> .0229 nats | .0221 [.0152, .0290] | <= .02 | the margin is neither kept nor broken
+PASS     | reference.decisive | reference leg: decisive | .0000 -> .0004 share | .0004 [.0, .0011] | <= .005 | 6 of 16384 tokens
+PASS     | self.faults        | self leg: decode faults | .0 -> .0 share | .0 [-, .0457] | <= .05 | 0 of 64 prompts
+""",
+        movers=(
+            Mover(
+                "code-017", "code", "KL", 0.0004, 0.3121, 38, "def top(rows):\n  ", "return", "sort"
+            ),
+            Mover("json-004", "json", "KL", 0.0011, 0.0702, 0, "", "{", "Sure"),
+        ),
+    )
+    gsm8k = stage(
+        "gsm8k",
+        "PASS | gsm8k.accuracy | GSM8K: right answers | .912 -> .908 share | .004 [-.006, .014] "
+        "| <= .02 | at most 1.4 points worse",
+        movers=(
+            Mover("q-12", "gsm8k", "lost, 72 is right", None, None, -1, "", "72", "70: so 70."),
+        ),
+    )
+    days = (("2026-11-24", "1"), ("2026-11-25", "2"), ("2026-11-26", "3"))
+    figures = (
+        {"score:reference.kl": 0.0008, "gsm8k:gsm8k.accuracy": 0.0},
+        {"gsm8k:gsm8k.accuracy": -0.002},
+        {"score:reference.kl": 0.0009, "gsm8k:gsm8k.accuracy": 0.001, "score:gone": 1.0},
+    )
+    return report(
+        "not proven either way",
+        score,
+        gsm8k,
+        history=tuple(
+            Past(x * 40, f"{day}T06:00:00Z", Verdict.PASS, "", of)
+            for (day, x), of in zip(days, figures, strict=True)
+        ),
+        changes=(
+            Change(
+                "command vllm",
+                "serve m --max-num-seqs 8 --enforce-eager --seed 1",
+                "serve m --seed 1 --max-num-seqs 16 --kv-cache-dtype fp8",
+            ),
+        ),
+    )
+
+
 CASES = {
+    "history": with_history,
     "pass": passed,
     "fail-score": failed_by_score,
     "fail-trajectory": failed_by_trajectory,

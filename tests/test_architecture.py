@@ -43,8 +43,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "compatibility": {"calls", "observed", "plan", "stages"},
     "fingerprints": {"calls"},
+    "changes": {"calls", "report"},
     "judgement": {
-        *("acceptance", "calls", "circumstances", "compatibility", "observed", "plan", "prompts"),
+        *("acceptance", "calls", "changes", "circumstances", "compatibility", "observed", "plan"),
+        "prompts",
         *("report", "stages", "verdict"),
     },
     "shards": {"errors", "plan"},
@@ -113,6 +115,11 @@ MAY_IMPORT["inspect_view"] = {
     *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
     *("surfaces", "terminal"),
 }
+MAY_IMPORT["comparing"] = {
+    *("calls", "changes", "judgement", "observed", "plan", "report", "stages", "verdict"),
+}
+MAY_IMPORT["comparing_view"] = {"comparing", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["comparing_html"] = {"comparing", "comparing_view", "report", "surfaces"}
 MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "outcome_view", "session"}
 MAY_IMPORT["_entry"] = {"action"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
@@ -129,7 +136,8 @@ PURE = {
     *("acceptance", "anchor", "circumstances", "compatibility", "fingerprints", "graders"),
     "shards",
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
-    *("spelling", "terminal", "inspect_view"),
+    *("terminal", "inspect_view"),
+    *("changes", "comparing", "comparing_view", "comparing_html"),
 }
 WORLD = {
     *("requests", "os", "time", "random", "subprocess", "socket", "datetime", "pathlib"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -218,6 +219,19 @@ def _services(config: Mapping[str, JSON]) -> list[tuple[str, Body]]:
 def images(config: Mapping[str, JSON]) -> dict[str, str]:
     """The image that each service names; one that is built has none."""
     return {n: str(s["image"]) for n, s in _services(config) if isinstance(s.get("image"), str)}
+
+
+def commands(config: JSON, longest: int) -> dict[str, str]:
+    """The command that each service names, of an already redacted config. One that is longer than
+    can be kept is left out: of a cut one, the end would read as removed."""
+    found = {}
+    for name, service in _services(_mapping(config)):
+        command = service.get("command")
+        words = [str(w) for w in command] if isinstance(command, list) else command
+        line = shlex.join(words) if isinstance(words, list) else words
+        if isinstance(line, str) and 0 < len(line) <= longest:
+            found[name] = line
+    return found
 
 
 def on_host_network(config: Mapping[str, JSON]) -> bool:

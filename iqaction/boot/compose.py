@@ -10,14 +10,15 @@ import hashlib
 import json
 import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from iqaction.boot import _compose_config as configs
 from iqaction.boot import _compose_ps as states
-from iqaction.boot import programs
+from iqaction.boot import machine, programs
 from iqaction.boot._base import MARK, Spec, World
 from iqaction.boot._compose_config import Port
 from iqaction.boot._compose_ps import Container
@@ -25,6 +26,7 @@ from iqaction.boot.command import detached, how_ended, release
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.files import append_private, write_private
 from iqaction.errors import BootError, ConfigError
+from iqaction.json_value import JSON
 from iqaction.terminal import inline
 
 RESOLVED = "compose.resolved.json"  # holds secrets: mode 0600, and removed once it was read
@@ -92,7 +94,8 @@ def resolve(spec: Spec, mark: str, outline: Path, world: World) -> Project:
     serving = _serving(spec, config, keep)
     ours = configs.localised(config, keep)
     write_private(spec.work / RESOLVED, json.dumps(ours).encode())
-    shown = json.dumps(configs.redacted(ours, hidden(spec)), indent=1, sort_keys=True)
+    clean = configs.redacted(ours, hidden(spec))
+    shown = json.dumps(clean, indent=1, sort_keys=True)
     # The name is another one each time; without it, equal files have equal sums.
     data = shown.replace(name, "PROJECT").encode()
     write_private(spec.work / REDACTED, data)
@@ -101,9 +104,14 @@ def resolve(spec: Spec, mark: str, outline: Path, world: World) -> Project:
         "compose file": str(spec.compose_file),
         "compose config sha256": hashlib.sha256(data).hexdigest(),
         **configs.caveats(ours, name),
+        **{f"command {n}": c for n, c in _commands(clean)},
     }
     data = json.dumps(configs.for_down(ours, name)).encode()
     return Project(spec, name, env, serving, outline, data, facts, configs.images(ours))
+
+
+def _commands(clean: JSON) -> Iterable[tuple[str, str]]:
+    return islice(configs.commands(clean, machine.LONGEST).items(), _MOST_SERVICES)
 
 
 def hidden(spec: Spec) -> tuple[str, ...]:

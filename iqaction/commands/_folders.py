@@ -16,8 +16,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def existing(folder: Path) -> Path:
-    """``folder``, where it is one.
+def existing(folder: Path, name: str = "DIR") -> Path:
+    """``folder``, where it is one; ``name`` is what the command's help calls it.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def existing(folder: Path) -> Path:
         else "not there" + nearest(folder.name, _beside(folder), FILES)
     )
     raise ConfigError(
-        f"DIR: {folder} is {what}",
+        f"{name}: {folder} is {what}",
         expected="an evidence folder, as `iqaction run --evidence DIR` writes it",
     )
 

@@ -10,7 +10,7 @@ from iqaction.commands import _folders
 from iqaction.commands._console import Console
 from iqaction.errors import ConfigError
 
-ORDER = 8
+ORDER = 9
 SUMMARY = "see it work: a real llama.cpp server, one healthy and one damaged model"
 DESCRIPTION = """\
 Starts real llama.cpp servers on this machine, captures a reference (F16 weights of a small

@@ -14,7 +14,7 @@ from iqaction.calls import Arm, Call, Capability, Observation, Tag
 from iqaction.observed import Engines, Observed, Seen
 from iqaction.plan import Plan, StageSpec, Value
 from iqaction.prompts import Prompt
-from iqaction.report import StageResult
+from iqaction.report import StageResult, Versus
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,10 @@ class Stage(Protocol):
 
     def judge(self, context: Context) -> StageResult: ...
 
+    def versus(self, a: Context, b: Context) -> Versus:
+        """Two runs beside each other, for display: what can be paired, unit by unit."""
+        ...
+
 
 class _Usual:
     """What most stages have in common: no file of their own, and a baseline to compare with."""
@@ -180,6 +184,9 @@ class _Usual:
 
     def convert(self, data: bytes, name: str) -> bytes:
         return data
+
+    def versus(self, a: Context, b: Context) -> Versus:
+        return Versus()
 
 
 class PromptStage(_Usual):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -14,7 +14,7 @@ from iqaction.graders import numbers
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Check, Coverage, StageResult, Table
-from iqaction.stages import _gsm8k_data, _gsm8k_prompt, _paired_report
+from iqaction.stages import _gsm8k_data, _gsm8k_prompt, _movers, _paired_report
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven, verdict_of
 from iqaction.stages._gsm8k_data import Problem
@@ -166,6 +166,7 @@ def judge(context: Context) -> StageResult:
         ),
         tables=_tables(context, found, noise),
         look=context.look,
+        movers=_movers.of_flips(items, WORDS.stage, answer(context)),
     )
 
 
@@ -241,9 +242,14 @@ def _next_steps(
     return tuple(steps)
 
 
-def _tables(context: Context, found: Covered, noise: Flips) -> tuple[Table, ...]:
+def answer(context: Context) -> Callable[[str], str]:
+    """The right answer of each problem."""
     golds = _problems(context).by_unit
-    flipped = _paired_report.flip_table(found.items, lambda unit: numbers.shown(golds[unit].gold))
+    return lambda unit: numbers.shown(golds[unit].gold)
+
+
+def _tables(context: Context, found: Covered, noise: Flips) -> tuple[Table, ...]:
+    flipped = _paired_report.flip_table(found.items, answer(context))
     margin = context.spec.number("margin")
     reach = _paired_report.reach_table(found.planned, margin, noise)
     return tuple(

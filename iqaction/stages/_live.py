@@ -17,9 +17,9 @@ import numpy as np
 from iqaction.calls import Arm, Failure, Force, Generation, Tag, TokenIds, Tokenize
 from iqaction.observed import Observed
 from iqaction.prompts import merge_kwargs
-from iqaction.report import Series, Table
+from iqaction.report import Mover, Series, Table
 from iqaction.rows import Match, Rows
-from iqaction.stages import _broken, _score_tables
+from iqaction.stages import _broken, _movers, _score_tables
 from iqaction.stages._base import Asking, Context, Round
 from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, all_usable, leg
@@ -38,7 +38,7 @@ from iqaction.stages._paths import (
     scored,
 )
 from iqaction.stages._reference_leg import LegResult, gaps_said
-from iqaction.stages._score_metrics import TITLES, Asked, check_metrics, measure
+from iqaction.stages._score_metrics import TITLES, Asked, Measured, check_metrics, measure
 
 BROKEN = _broken.What("live.broken", "live reference: broken prompts", "broken")
 _LIST = 20  # listed tokens asked of the reference where the text gives no number
@@ -298,7 +298,21 @@ def judge(context: Context, baseline: Observed) -> LegResult:
         _caveats(context, seen),
         tables=tables,
         series=plots,
+        movers=_moved(context, seen, measured),
     )
+
+
+def _moved(context: Context, seen: _Seen, measured: Measured) -> tuple[Mover, ...]:
+    metric = "nll" if seen.text_only else "kl"
+    at = measured.metrics.index(metric)
+    ours = _Source("live", context.observed(TRAJECTORY), Arm.CANDIDATE, 0)
+
+    def pairing(unit: str) -> Pairing | None:
+        found = _pairing(context, ours, unit, seen.text_only)
+        return found if isinstance(found, Pairing) else None
+
+    values = measured.floor[:, at], measured.candidate[:, at]
+    return _movers.of_figures(seen.candidate, metric, values, context.prompts, pairing)
 
 
 def _caveats(context: Context, seen: _Seen) -> tuple[str, ...]:

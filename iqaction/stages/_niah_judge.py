@@ -16,11 +16,11 @@ from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Check, Coverage, Estimate, StageResult, UnitFault
+from iqaction.stages import _movers, _paired_report
 from iqaction.stages import _niah_tables as tables
-from iqaction.stages import _paired_report
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven, verdict_of
-from iqaction.stages._niah_items import NIAH, Item, fits, items, questions, refused
+from iqaction.stages._niah_items import NIAH, Item, code, fits, items, questions, refused
 from iqaction.stages._niah_prompts import differing, measured, reached
 from iqaction.stages._niah_reach import decides, one_look, power
 from iqaction.stages._niah_tables import Row
@@ -61,6 +61,7 @@ def judge(context: Context) -> StageResult:
     if is_lighter and checks[0].verdict is Verdict.PASS:
         checks = (unproven(checks[0], load), *checks[1:])
     answered = any(r.both.candidate.right is not None for r in judged)
+    codes = {r.item.unit: code(spec, r.item) for r in judged}
     return StageResult(
         NIAH,
         verdict_of(checks) if answered else Verdict.NOT_RUN,
@@ -84,6 +85,7 @@ def judge(context: Context) -> StageResult:
         ),
         tables=tables.compared(rows),
         look=context.look,
+        movers=_movers.of_flips([r.both for r in judged], _BUCKET, codes.__getitem__),
     )
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from iqaction.calls import Arm, Failure
 from iqaction.observed import Observed
-from iqaction.report import Check, Coverage, Series, Table, UnitFault
+from iqaction.report import Check, Coverage, Mover, Series, Table, UnitFault
 from iqaction.rows import Rows
-from iqaction.stages import _broken, _score_tables
+from iqaction.stages import _broken, _movers, _score_tables
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, Reference, forced_along, leg
@@ -49,6 +49,7 @@ class LegResult:
     meaning: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     series: tuple[Series, ...] = ()
+    movers: tuple[Mover, ...] = ()
 
 
 class _Seen(NamedTuple):
@@ -135,7 +136,20 @@ def judge(context: Context, baseline: Observed) -> LegResult:
             measured.candidate[:, kl],
             margin.limit if margin else None,
         ),
+        _movers.of_figures(
+            candidate,
+            "kl",
+            (measured.floor[:, kl], measured.candidate[:, kl]),
+            context.prompts,
+            lambda unit: _pairing(context, seen, unit),
+        ),
     )
+
+
+def _pairing(context: Context, seen: _Seen, unit: str) -> Pairing | None:
+    reference = next((r for r in seen.references if r.unit == unit), None)
+    rows = forced_along(context, Arm.CANDIDATE, reference) if reference else None
+    return Pairing(unit, reference.rows, rows) if reference and isinstance(rows, Rows) else None
 
 
 def _caveats(measured: Measured, seen: _Seen, single: bool) -> tuple[str, ...]:

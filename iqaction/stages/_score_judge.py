@@ -65,6 +65,7 @@ def judge(context: Context) -> StageResult:
         series=first.series if first else (),
         look=context.look,
         more_would_help=observed and lacks_only_prompts(checks),
+        movers=first.movers if first else (),
     )
 
 

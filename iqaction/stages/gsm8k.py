@@ -23,11 +23,11 @@ from iqaction.calls import (
 )
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
-from iqaction.report import StageResult
+from iqaction.report import StageResult, Versus
 from iqaction.shards import part
-from iqaction.stages import _gsm8k_data, _paired_report
+from iqaction.stages import _gsm8k_data, _paired_report, _versus_items
 from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
-from iqaction.stages._gsm8k_judge import WORDS, judge, questions, refusal
+from iqaction.stages._gsm8k_judge import WORDS, answer, judge, questions, refusal
 from iqaction.stages._gsm8k_prompt import WORDINGS
 from iqaction.stages._paired_items import (
     AGAIN,
@@ -101,6 +101,16 @@ class Gsm8k(OwnStage):
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)
+
+    def versus(self, a: Context, b: Context) -> Versus:
+        return _versus_items.versus(_asked(a), _asked(b), _LINE, answer(a))
+
+
+_LINE = _versus_items.Line("gsm8k.accuracy", "GSM8K: right answers", WORDS.stage)
+
+
+def _asked(context: Context) -> _versus_items.Asked:
+    return _versus_items.Asked(questions(context), context.observed(WORDS.stage), context.arm)
 
 
 def _budget_s(spec: StageSpec) -> float:

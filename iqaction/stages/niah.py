@@ -17,13 +17,15 @@ from dataclasses import replace
 
 from iqaction.calls import Arm, Capability, Failure
 from iqaction.plan import Plan, StageSpec
-from iqaction.report import StageResult
+from iqaction.report import StageResult, Versus
+from iqaction.stages import _versus_items
 from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
 from iqaction.stages._niah_items import (
     ESTIMATE,
     MOST_ITEMS,
     MOST_TOKENS,
     NIAH,
+    code,
     fits,
     is_comparable,
     is_overflow,
@@ -109,6 +111,20 @@ class Niah(OwnStage):
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)
+
+    def versus(self, a: Context, b: Context) -> Versus:
+        codes = {item.unit: code(a.spec, item) for item in items(a.spec)}
+        return _versus_items.versus(_asked(a), _asked(b), _LINE, codes.__getitem__)
+
+
+_LINE = _versus_items.Line("niah.found", "needle in a haystack: codes found", NIAH)
+
+
+def _asked(context: Context) -> _versus_items.Asked:
+    """The texts are those that the baseline was asked, whose lengths are in its evidence."""
+    reference = context.baseline.seen if context.baseline else context.seen
+    known = questions(context.spec, reference.get(NIAH, {}))
+    return _versus_items.Asked(known, context.observed(NIAH), context.arm)
 
 
 def _asking(context: Context, known: Questions, units: list[str]) -> Asking:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from iqaction.calls import Arm, Capability
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
-from iqaction.report import StageResult
-from iqaction.stages import _live, _score_ask, _score_judge
+from iqaction.report import StageResult, Versus
+from iqaction.stages import _live, _score_ask, _score_judge, _versus_score
 from iqaction.stages._base import Asking, Context, Param, PromptStage
 from iqaction.stages._paths import TRAJECTORY
 from iqaction.stages._required import evidence_lost, references
@@ -96,6 +96,9 @@ class Score(PromptStage):
 
     def judge(self, context: Context) -> StageResult:
         return _score_judge.judge(context)
+
+    def versus(self, a: Context, b: Context) -> Versus:
+        return _versus_score.versus(a, b)
 
 
 STAGE = Score()

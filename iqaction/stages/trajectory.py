@@ -23,7 +23,8 @@ from iqaction.calls import (
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.prompts import Prompt, max_tokens, merge_kwargs
-from iqaction.report import StageResult
+from iqaction.report import StageResult, Versus
+from iqaction.stages import _versus_texts
 from iqaction.stages._base import TRAFFIC, Asking, Context, Param, PromptStage, Round
 from iqaction.stages._paths import FRESH, TRAJECTORY, generation
 from iqaction.stages._trajectory_judge import guard_is_raised, judge, without_text
@@ -98,6 +99,9 @@ class Trajectory(PromptStage):
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)
+
+    def versus(self, a: Context, b: Context) -> Versus:
+        return _versus_texts.versus(a, b)
 
 
 def _template(

@@ -5,7 +5,7 @@ the pull request changes about its own judge, the machine and the evidence.
 from __future__ import annotations
 
 from iqaction.report import Difference, Report
-from iqaction.surfaces import _facts, _links, _origin, _standing
+from iqaction.surfaces import _facts, _links, _origin, _since, _standing
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import code, fence, head, line, prose
 from iqaction.surfaces._markdown import WHOLE, block, bold, bullets, join, sentence
@@ -18,7 +18,12 @@ JUDGE_CHANGED = "This pull request changes what it is judged by"
 
 def top(report: Report, limits: Limits) -> str:
     """Heading, what was compared, and the run: the lines that are always there."""
-    lines = (heading(report, limits), compared(report, limits), run(report, limits))
+    lines = (
+        heading(report, limits),
+        _since.standing(report, limits),
+        compared(report, limits),
+        run(report, limits),
+    )
     return "\n".join(x for x in lines if x)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iqaction.report import Engine, Report
-from iqaction.surfaces import _facts, _links, _origin, _page, _standing
+from iqaction.surfaces import _facts, _links, _origin, _page, _since_html, _standing
 from iqaction.surfaces._around import ACCEPT, JUDGE_CHANGED
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import excerpt, head, html, line, prose_html
@@ -29,6 +29,7 @@ def header(report: Report, limits: Limits) -> str:
         f'<p class="suite">inferquality / {html(line(report.suite, _facts.NAME))}</p>\n'
         f'<h1><span class="verdict {css(_standing.verdict(report))}">{_standing.word(report)}'
         f"</span>{prose_html(report.headline, min(300, limits.prose))}</h1>\n"
+        f"{_since_html.standing(report, limits)}"
         f"<p>{compared}</p>\n" + (f'<p class="quiet">{run}</p>\n' if run else "") + "</header>"
     )
 

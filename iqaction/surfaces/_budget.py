@@ -35,6 +35,8 @@ class Limits:
         Tables of a stage shown, and rows in each.
     block
         Characters of a diff or of a log's end in one place.
+    movers
+        Prompts that changed most.
     """
 
     divergences: int
@@ -46,6 +48,7 @@ class Limits:
     tables: int
     rows: int
     block: int
+    movers: int = 5
 
 
 def steps(start: Limits) -> Iterator[tuple[Limits, str]]:
@@ -55,18 +58,18 @@ def steps(start: Limits) -> Iterator[tuple[Limits, str]]:
     now = start
     smaller: tuple[tuple[str, dict[str, int]], ...] = (
         ("fewer divergences", {"divergences": 200, "ties": 40}),
-        ("fewer divergences", {"divergences": 40, "ties": 5}),
-        ("fewer divergences", {"divergences": 10, "ties": 0}),
+        ("fewer divergences", {"divergences": 40, "ties": 5, "movers": 10}),
+        ("fewer divergences", {"divergences": 10, "ties": 0, "movers": 5}),
         ("short tables", {"rows": 12}),
         ("shorter diffs and logs", {"block": 2000}),
         ("no tables", {"tables": 0}),
         ("shorter texts", {"text": 40, "prose": 400}),
         ("fewer names and checks", {"names": 5, "checks": 30}),
         ("shorter diffs and logs", {"block": 600}),
-        ("fewer divergences", {"divergences": 3}),
+        ("fewer divergences", {"divergences": 3, "movers": 3}),
         ("shorter texts", {"text": 24, "prose": 160}),
         ("fewer names and checks", {"names": 2, "checks": 12}),
-        ("no divergences", {"divergences": 0}),
+        ("no divergences", {"divergences": 0, "movers": 0}),
         ("no diffs and logs", {"block": 0}),
         ("shorter texts", {"prose": 60}),
     )

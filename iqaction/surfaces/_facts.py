@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from iqaction.report import (
-    Change,
     Check,
     Divergence,
     Engine,
@@ -22,7 +21,7 @@ from iqaction.report import (
     Table,
     UnitFault,
 )
-from iqaction.surfaces import _figures
+from iqaction.surfaces import _changes, _figures
 from iqaction.surfaces._escape import head, hex_or_nothing, tail
 from iqaction.verdict import Verdict, combine
 
@@ -141,28 +140,6 @@ def _closed(sentence: str) -> str:
 # --- who was compared -----------------------------------------------------------------------
 
 
-def quoted(text: str) -> str:
-    """A name as prose that asks for code; a backtick in it cannot close it."""
-    return f"`{head(text, NAME).replace('`', chr(0x2CB))}`"
-
-
-def changed(changes: Iterable[Change]) -> list[str]:
-    """What differs between the arms, as "`image` v0.24.0 → v0.27.1"."""
-    out = []
-    for change in changes:
-        what = head(change.what, NAME)
-        before, after = head(change.before, NAME), head(change.after, NAME)
-        if before and after:
-            out.append(f"{what} {quoted(before)} → {quoted(after)}")
-        elif after:
-            out.append(f"{what} {quoted(after)} added")
-        elif before:
-            out.append(f"{what} {quoted(before)} removed")
-        else:
-            out.append(f"{what} changed")
-    return out
-
-
 def engine(who: Engine) -> str:
     """One arm's engine and model in a few words."""
     return _named(f"{head(who.dialect, NAME)} {head(who.version, NAME)}", who.model)
@@ -170,7 +147,7 @@ def engine(who: Engine) -> str:
 
 def _named(name: str, model: str) -> str:
     name = " ".join(name.split()) or "unknown engine"
-    return f"{name}, {quoted(model)}" if model else name
+    return f"{name}, {_changes.quoted(model)}" if model else name
 
 
 def engines(report: Report) -> str:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iqaction.report import NO_RUN, ChangedLine, Report, Run
-from iqaction.surfaces import _facts, _links
+from iqaction.report import ChangedLine, Report
+from iqaction.surfaces import _changes, _facts, _links
 from iqaction.surfaces._escape import head, hex_or_nothing
 
 FOLDER = "evidence"  # what the folder is called in the run
@@ -32,7 +32,7 @@ def compared(report: Report, most: int) -> list[str]:
     changes = report.changes[:most]
     lines = report.changed_lines[:_MOST_LINES]
     parts, told = [], set()
-    for change, said in zip(changes, _facts.changed(changes), strict=True):
+    for change, said in zip(changes, _changes.said(changes), strict=True):
         found = next((x for x in lines if _holds(x, change.after)), None)
         if found is None:
             parts.append(said)
@@ -42,6 +42,7 @@ def compared(report: Report, most: int) -> list[str]:
     more = len(report.changes) - len(changes)
     parts += [f"and {more:,} more changes"] if more > 0 else []
     parts += _other([x for x in report.changed_lines if x not in told], most)
+    parts += [_changes.same(report)]
     return [x for x in (*parts, _facts.engines(report), hardware(report), baseline(report)) if x]
 
 
@@ -87,7 +88,7 @@ def _holds(line: ChangedLine, value: str) -> bool:
 
 def _other(lines: list[ChangedLine], most: int) -> list[str]:
     shown = [
-        f"{place(x)} {_facts.quoted(head(' '.join(head(x.text, 2000).split()), _LINE))}"
+        f"{place(x)} {_changes.quoted(head(' '.join(head(x.text, 2000).split()), _LINE))}"
         for x in lines[: min(LINES, most)]
     ]
     more = len(lines) - len(shown)
@@ -97,7 +98,7 @@ def _other(lines: list[ChangedLine], most: int) -> list[str]:
 def place(line: ChangedLine) -> str:
     """File and line, as "compose.yml:31"; a path with anything else in it as code."""
     name = f"{head(line.path, _facts.NAME)}:{line.line}"
-    return name if _PLAIN_PATH.match(line.path) else _facts.quoted(name)
+    return name if _PLAIN_PATH.match(line.path) else _changes.quoted(name)
 
 
 def hardware(report: Report) -> str:
@@ -126,19 +127,19 @@ def machine(report: Report) -> list[tuple[str, str]]:
 def baseline(report: Report) -> str:
     """The baseline's day and commit, else its evidence root in short; "" where there is none."""
     run, root = report.baseline_run, hex_or_nothing(report.baseline_root)
-    day, sha = _day(run, report.run), hex_or_nothing(run.head_sha)
+    when, sha = day(run.started_at, report.run.started_at), hex_or_nothing(run.head_sha)
     if not root:
         return ""
     commit = f"`{sha[:7]}`" if sha else ""
-    if day:
-        return f"baseline of {day} ({commit})" if commit else f"baseline of {day}"
+    if when:
+        return f"baseline of {when} ({commit})" if commit else f"baseline of {when}"
     return f"baseline of {commit}" if commit else f"against baseline `{root[:12]}`"
 
 
-def _day(run: Run, now: Run = NO_RUN) -> str:
+def day(started_at: str, now: str = "") -> str:
     """The day a run started, as "26 Nov"; with its year where that is not this run's."""
-    found = _DAY.match(run.started_at)
+    found = _DAY.match(started_at)
     if found is None:
         return ""
-    year = "" if now.started_at.startswith(found[1]) else f" {found[1]}"
+    year = "" if now.startswith(found[1]) else f" {found[1]}"
     return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]}{year}"

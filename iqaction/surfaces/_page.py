@@ -90,6 +90,7 @@ mark{color:inherit;background:var(--mark-a);border-radius:2px;padding:0 .1em}
 .plots figure{margin:0;min-width:0}
 .plots figcaption{font-weight:600;font-size:.9375rem}
 svg.plot{width:100%;height:auto;display:block}
+svg.spark{width:220px;max-width:100%;height:56px;display:block}
 svg text{font:12px system-ui,sans-serif;fill:var(--quiet)}
 svg .grid{stroke:var(--rule);stroke-width:.6;fill:none}
 svg .axis{stroke:var(--quiet);fill:none}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iqaction.report import Divergence, Report, StageResult, Table, UnitFault
-from iqaction.surfaces import _facts, _figures
+from iqaction.surfaces import _direction, _facts, _figures
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import code, figure, head
 from iqaction.surfaces._markdown import WHOLE, bold, bullets, join, sentence, some, table
@@ -39,7 +39,7 @@ def _check_row(x: _facts.Line, level: float | None, limits: Limits, judged: bool
     check, estimate = x.check, x.estimate
     worse = _figures.DASH
     if estimate is not None:
-        worse = figure(_figures.worse_by(estimate, level))
+        worse = figure(_direction.after(_figures.worse_by(estimate, level), estimate))
     elif check is not None and check.reason and (x.verdict is Verdict.PASS or not judged):
         # What is no PASS has its reason in full below the table.
         worse += f" ({sentence(check.reason, limits, most=100, cell=True)})"

@@ -7,6 +7,7 @@ plot carries a title and a sentence that says in words what it shows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iqaction.report import Check, Series
@@ -190,6 +191,42 @@ def _in_words(series: Series, points: list[_Point], drawn: int, limit: float | N
             more = len(over) - len(names)
             said += ": " + ", ".join(names) + (f" and {more:,} more" if more else "")
     return html(said) + "."
+
+
+# --- a figure over a few runs ------------------------------------------------------------
+
+_SPARK_WIDTH, _SPARK_HEIGHT, _SPARK_ROOM = 220, 56, 6
+
+
+def sparkline(values: Sequence[float | None], limit: float | None, ident: str, title: str) -> str:
+    """A figure over some runs, the last of them this one, with its margin as a dashed line; ""
+    where no run has a number. What is not computed breaks the line."""
+    series = Series(title, "", "", tuple(map(float, range(len(values)))), tuple(values))
+    points = _finite(series)
+    if not points:
+        return ""
+    limit = limit if limit is not None and abs(limit) < _HUGE else None
+    room, high = _SPARK_ROOM, _y_scale(points, limit)
+    x = _Scale(0, max(len(values) - 1, 1), room, _SPARK_WIDTH - room)
+    y = _Scale(high.low, high.high, _SPARK_HEIGHT - room, room)
+    last = len(values) - 1
+    return "".join(
+        (
+            f'<svg class="spark" viewBox="0 0 {_SPARK_WIDTH} {_SPARK_HEIGHT}" role="img" '
+            f'aria-labelledby="{ident}-t {ident}-d">',
+            f'<title id="{ident}-t">{html(head(title, 200))}</title>',
+            f'<desc id="{ident}-d">{_in_words(series, points, len(points), limit)}</desc>',
+            f'<path class="grid" d="M0 {y(0.0)}H{_SPARK_WIDTH}"/>',
+            f'<path class="limit" d="M0 {y(limit)}H{_SPARK_WIDTH}"/>' if limit is not None else "",
+            f'<path class="line" d="{_way(points, x, y)}"/>',
+            *(
+                f'<circle class="{"over" if limit is not None and p.y > limit else "dot"}" '
+                f'cx="{x(p.x)}" cy="{y(p.y)}" r="{4 if p.x == last else 2.2}"/>'
+                for p in points
+            ),
+            "</svg>",
+        )
+    )
 
 
 # --- an interval against its margin ---------------------------------------------------------

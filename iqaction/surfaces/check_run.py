@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _facts, _markdown, _searched, _sections, _standing
+from iqaction.surfaces import (
+    _around,
+    _budget,
+    _facts,
+    _markdown,
+    _searched,
+    _sections,
+    _since,
+    _standing,
+)
 from iqaction.surfaces._base import Effect, PutCheckRun
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing, line
@@ -24,6 +33,7 @@ LIMITS = Limits(
     tables=20,
     rows=60,
     block=8000,
+    movers=10,
 )
 TITLE = 250  # characters
 
@@ -61,11 +71,13 @@ def _fit(report: Report, part: Callable[[Report, Limits], str]) -> str:
 
 def _summary(report: Report, limits: Limits) -> str:
     return _markdown.join(
+        _since.standing(report, limits),
         _around.compared(report, limits),
         _around.run(report, limits),
         _around.problems(report, limits),
         _around.differences(report, limits),
         _sections.checks(report, limits),
+        _since.course(report, limits),
         _sections.reasons(report, limits),
         _sections.meaning(report, limits),
     )
@@ -74,6 +86,7 @@ def _summary(report: Report, limits: Limits) -> str:
 def _text(report: Report, limits: Limits) -> str:
     return _markdown.join(
         _sections.partings(report, limits),
+        _since.movers(report, limits),
         _sections.faults(report, limits),
         _sections.coverage(report, limits),
         _sections.measured(report, limits),

@@ -9,7 +9,16 @@ import re
 
 from iqaction.json_value import JSON
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _markdown, _searched, _sections, _standing, _state
+from iqaction.surfaces import (
+    _around,
+    _budget,
+    _markdown,
+    _searched,
+    _sections,
+    _since,
+    _standing,
+    _state,
+)
 from iqaction.surfaces._base import Effect, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing
@@ -83,6 +92,7 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
     fold = _markdown.details(
         "Coverage, noise floor, caveats, evidence and how to check it",
         _sections.partings(report, limits, title=False) if passed else "",
+        _since.movers(report, limits) if passed else "",
         _sections.coverage(report, limits),
         _sections.measured(report, limits),
         _sections.tables(report, limits),
@@ -96,8 +106,10 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         _around.problems(report, limits),
         _around.differences(report, limits),
         _sections.checks(report, limits),
+        _since.course(report, limits),
         _sections.reasons(report, limits),
         _sections.partings(report, limits, rows=not passed),
+        "" if passed else _since.movers(report, limits),
         _sections.faults(report, limits),
         "" if passed else _sections.meaning(report, limits),
         _markdown.shortened(cut),

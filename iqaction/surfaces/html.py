@@ -9,10 +9,13 @@ from iqaction.report import Divergence, Report, Series, StageResult, Table
 from iqaction.surfaces import (
     _around_html,
     _budget,
+    _direction,
     _facts,
     _figures,
+    _movers,
     _page,
     _searched,
+    _since_html,
     _standing,
     _svg,
 )
@@ -30,6 +33,7 @@ LIMITS = Limits(
     tables=40,
     rows=200,
     block=60_000,
+    movers=20,
 )
 _OPEN = 12  # divergences shown unfolded
 
@@ -55,7 +59,9 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("checks", "Checks", _checks(report, limits)),
         ("meaning", "What this means", _meaning(report, limits)),
         ("texts", "Where the texts part", _partings(report, limits)),
+        ("movers", _movers.TITLE, _since_html.movers(report, limits)),
         ("prompts", "Prompts by name", _faults(report, limits)),
+        ("history", "On the base branch", _since_html.history(report, limits)),
         ("plots", "Plots", _plots(report, limits)),
         ("figures", "Figures", _tables(report, limits)),
         ("coverage", "Coverage", _coverage(report, limits)),
@@ -146,6 +152,7 @@ def _figure_cells(x: _facts.Line, level: float | None) -> tuple[str, str, str]:
     if x.check is None:
         return (_figures.DASH,) * 3
     worse = _figures.worse_by(x.estimate, level) if x.estimate else _figures.DASH
+    worse = _direction.after(worse, x.estimate)
     return (
         html(_figures.arm(x.check.baseline, x.check)),
         html(_figures.arm(x.check.candidate, x.check)),

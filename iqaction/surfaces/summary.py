@@ -4,7 +4,7 @@ that a reader of the run would look for."""
 from __future__ import annotations
 
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _markdown, _searched, _sections
+from iqaction.surfaces import _around, _budget, _markdown, _searched, _sections, _since
 from iqaction.surfaces._base import AppendSummary, Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 
@@ -18,6 +18,7 @@ LIMITS = Limits(
     tables=40,
     rows=200,
     block=20_000,
+    movers=20,
 )
 
 
@@ -40,8 +41,10 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         _around.problems(report, limits),
         _around.differences(report, limits),
         _sections.checks(report, limits),
+        _since.course(report, limits),
         _sections.reasons(report, limits),
         _sections.partings(report, limits),
+        _since.movers(report, limits),
         _sections.faults(report, limits),
         _sections.meaning(report, limits),
         _markdown.shortened(cut),

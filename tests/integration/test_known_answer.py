@@ -6,13 +6,15 @@ row holds is how much worse the candidate is; ``candidate`` is the candidate's o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from integration.captured import LAUNCHES, UNITS, Capture, Weights, observe, served
 
-from iqaction import session
+from iqaction import cli, session
 from iqaction.demo_engine import LlamaServer
 from iqaction.report import Check, Report
 from iqaction.session import Outcome
@@ -149,6 +151,52 @@ def long_runs(
         with LlamaServer(served(weights(quant))) as server:
             outcomes[quant] = long.compare(quant.lower(), server.url)
     return long, outcomes
+
+
+def shown(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `iqaction diff A B --json` says, after what it says to people was printed."""
+    page = b.parent / "diff.html"
+    assert cli.main(["diff", str(a), str(b), "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    assert cli.main(["diff", str(a), str(b), "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    print(text)
+    assert max(map(len, text.splitlines())) <= 100
+    assert page.read_text().startswith("<!doctype html>")
+    figures = [f for s in body["stages"] for f in s["figures"]]
+    return {**body, "by": {f["metric"]: f for f in figures}}
+
+
+def test_diff__two_candidates(
+    f16: Outcome, q8_0: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More bits beside fewer: KL is paired over all prompts and worse, by the same prompts' texts;
+    the other way round it is better by as much."""
+    there = shown(f16.folder, q8_0.folder, capsys)
+    back = shown(q8_0.folder, f16.folder, capsys)
+    kl = there["by"]["reference.kl"]
+
+    assert (kl["direction"], back["by"]["reference.kl"]["direction"]) == ("worse", "better")
+    assert (kl["paired"], kl["n"]) == (True, UNITS)
+    assert kl["worse_by"] == pytest.approx(-back["by"]["reference.kl"]["worse_by"])
+    assert [d["id"] for s in there["stages"] for d in s["divergences"]]
+    assert all(m["b_has"] for s in there["stages"] for m in s["movers"])
+    # The plans differ: q8_0 was asked without the self leg.
+    assert [x.split(" is ")[0] for x in there["question_differs_in"]] == ["score: legs"]
+    assert any(c["what"] == "ftype" for c in there["changes"])
+
+
+def test_diff__from_the_reference(
+    capture: Capture, q4_0: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the capture to a degraded candidate the difference is the candidate's own judgement."""
+    found = shown(capture.folder, q4_0.folder, capsys)
+    check = checks(q4_0.report)["reference.kl"]
+    kl = found["by"]["reference.kl"]
+
+    assert (found["a"]["is_capture"], found["b"]["verdict"]) == (True, "FAIL")
+    assert (kl["direction"], kl["verdict_b"], kl["b"]) == ("worse", "FAIL", check.candidate)
+    assert [m["id"] for s in found["stages"] for m in s["movers"]]
 
 
 @pytest.mark.full

@@ -24,7 +24,8 @@ from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.progress import Progress
 
 COMMANDS = (
-    *("run", "observe", "baseline", "judge", "render", "publish", "verify", "inspect", "demo"),
+    *("run", "observe", "baseline", "judge", "render", "publish", "verify", "inspect", "diff"),
+    "demo",
 )
 
 
@@ -189,6 +190,11 @@ def test_version__not_alone(capsys: pytest.CaptureFixture[str]) -> None:
         (["verify", ".", "--root", "abc"], "--root: found 'abc'"),
         (["inspect", "no/such/folder"], "is not there"),
         (["inspect", ".", "--prompt", "a", "--failures"], "not allowed with"),
+        (["diff", "no/such/folder", "."], "A: no/such/folder is not there"),
+        (["diff", ".", "no/such/folder"], "B: no/such/folder is not there"),
+        (["diff", "."], "required: B"),
+        (["diff", ".", ".", "--html", "."], "--html: . is a folder"),
+        (["diff", ".", ".", "--html", "page.html"], "is in the evidence folder ."),
         (["demo", "--weights", "no/such.gguf"], "--weights: no/such.gguf is no file"),
         (["demo", "--out", __file__], "--out"),
     ],

@@ -391,6 +391,18 @@ def test_changes__details() -> None:
     )
 
 
+def test_changes__how_it_was_started() -> None:
+    """Image and command of both starts, where both are known, behind what the engines tell."""
+    begun = Circumstances(machine={"image e": "v1", "cpu": "x"})
+    now = Circumstances(machine={"image e": "v2", "cpu": "y"})
+    theirs = replace(baseline(), circumstances=begun)
+    observed = replace(healthy(), circumstances=now, baseline=theirs)
+    same = replace(healthy(), circumstances=now, baseline=baseline())
+
+    assert judged(observed).changes[-1] == Change("image e", "v1", "v2")
+    assert all(c.what != "image e" for c in judged(same).changes)
+
+
 def test_changes__engine_not_known() -> None:
     """Without both names there is no change to tell."""
     nameless = replace(baseline(), engines={(Arm.REPEAT, n): ENGINE for n in (1, 2, 3)})

@@ -143,6 +143,7 @@ def test_compose__secrets(compose_host, docker, serves):
     kept = (spec.work / REDACTED).read_text() + str(booted.machine) + host.said.text
     kept += "".join(p.read_text() for p in host.leases.iterdir())
     assert "planted" not in kept
+    assert booted.machine["command engine"].startswith("serve --api-key ")
     assert '"MAX_TOKENS": "4096"' in kept
     assert until(lambda: "hf_planted" in booted.log.read_text())  # ours alone, mode 0600
     assert booted.log.stat().st_mode & 0o777 == 0o600

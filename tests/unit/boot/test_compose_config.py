@@ -185,3 +185,21 @@ def test_ps__empty():
     assert states.parse("") == []
     assert states.dead([], "") == "no container was started"
     assert states.dead([], "engine") == "there is no container of service engine"
+
+
+def test_commands__of_each_service():
+    """One line each, as the shell would read it; without a command, or a long one, none."""
+    services = {
+        "list": {"command": ["serve", "a b", "--x=1"]},
+        "text": {"command": "serve --x 1"},
+        "none": {"command": None},
+        "image": {},
+        "long": {"command": ["x" * 51]},
+        "odd": {"command": {"a": 1}},
+        "empty": {"command": []},
+    }
+
+    found = configs.commands({"services": services}, 50)
+
+    assert found == {"list": "serve 'a b' --x=1", "text": "serve --x 1"}
+    assert configs.commands(None, 50) == {}

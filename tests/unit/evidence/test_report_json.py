@@ -25,6 +25,7 @@ from iqaction.report import (
     Divergence,
     Engine,
     Estimate,
+    Mover,
     Past,
     Report,
     Run,
@@ -66,6 +67,7 @@ STAGE = st.builds(
     many(st.builds(Table, TEXT, TEXTS, many(many(st.none() | TEXT | NUMBER)))),
     many(st.builds(Series, TEXT, TEXT, TEXT, many(NUMBER), many(MAYBE), TEXTS, MAYBE)),
     st.integers(-1, 3), st.booleans(), TEXT,
+    many(st.builds(Mover, TEXT, TEXT, TEXT, MAYBE, MAYBE, st.integers(-1, 9), *[TEXT] * 3)),
 )  # fmt: skip
 ENGINE = st.builds(Engine, *[TEXT] * 5, st.dictionaries(TEXT, TEXT, max_size=2))
 DETAILS = st.dictionaries(TEXT, TEXT, max_size=2)
@@ -107,7 +109,7 @@ def test_to_json__every_field_is_stored():
     assert set(body) == {f.name for f in dataclasses.fields(Report)} - {"evidence_root"}
     assert parts(Report) == {
         *(Report, StageResult, Check, Estimate, Divergence, UnitFault, Coverage, Table, Series),
-        *(Change, ChangedLine, Difference, Engine, Past, Run),
+        *(Change, ChangedLine, Difference, Engine, Mover, Past, Run),
     }
 
 
@@ -226,3 +228,13 @@ def test_from_bytes__refuses_what_is_no_report(data):
     """One error, no traceback."""
     with pytest.raises(EvidenceError, match=r"report\.json"):
         from_bytes(data)
+
+
+def test_from_json__older_evidence_names_no_movers():
+    """A report that was stored before prompts were named by how much they changed still loads."""
+    stage = StageResult("score", Verdict.PASS, (), Coverage(1, 1))
+    body = to_json(Report(Verdict.PASS, (stage,), "fine"))
+    for one in body["stages"]:
+        del one["movers"]
+
+    assert from_json(body).stages[0].movers == ()

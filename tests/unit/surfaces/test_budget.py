@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from markup import of_html, of_markdown
-from report_factory import report, stage
+from report_factory import report, stage, with_history
 
 from iqaction.report import (
     Change,
@@ -17,6 +17,8 @@ from iqaction.report import (
     Difference,
     Divergence,
     Engine,
+    Mover,
+    Past,
     Report,
     Run,
     Series,
@@ -26,6 +28,7 @@ from iqaction.report import (
 from iqaction.surfaces import _budget, _markdown, load, render_all
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
+from iqaction.verdict import Verdict
 
 START = Limits(100, 20, 200, 2000, 40, 200, 40, 200, 9000)
 
@@ -56,7 +59,13 @@ def huge(many: int, text: str) -> Report:
         next_steps=(text,) * 20,
     )
     object.__setattr__(trajectory, "divergences", found)
-    score = replace(score, checks=tuple(replace(c, accepted=text) for c in score.checks))
+    movers = tuple(Mover(f"p{i}", text, text, 0.1, 0.2, i, text, text, text) for i in range(many))
+    score = replace(
+        score,
+        checks=tuple(replace(c, accepted=text) for c in score.checks),
+        movers=movers,
+    )
+    figures = {f"score:m{i}": 0.1 * i for i in range(60)}
     return report(
         text,
         score,
@@ -70,6 +79,7 @@ def huge(many: int, text: str) -> Report:
         machine={f"{i}{text}": text for i in range(50)},
         run=Run(text, text, text, text, text, 2, text, text, text, text),
         baseline_run=Run(text, text, text, text, text, 1, text, text, text, text),
+        history=(Past(text, text, Verdict.PASS, text, figures),) * 8,
     )
 
 
@@ -85,6 +95,19 @@ def test_surfaces__ten_thousand_divergences() -> None:
 def test_surfaces__stay_within_their_limits(text: str) -> None:
     """Texts that grow when they are escaped fit as well."""
     fits_everywhere(huge(60, text), "60")
+
+
+def test_surfaces__eight_runs_and_512_prompts_are_not_cut() -> None:
+    """A usual report of 512 prompts with eight earlier runs fits whole into the comment."""
+    past = with_history()
+    movers = tuple(replace(past.stages[0].movers[0], unit=f"p-{i:03}") for i in range(20))
+    score = replace(past.stages[0], coverage=Coverage(512, 512), movers=movers)
+    whole = replace(past, stages=(score, past.stages[1]), history=past.history * 3)
+    (comment, _) = load("comment")(replace(whole, history=whole.history[:8]))
+
+    assert "Shortened" not in comment.body
+    assert comment.body.count("| `p-0") == 4  # five in all, and the other stage has its turn
+    assert len(comment.body.encode("utf-16-le")) // 2 < _budget.COMMENT_UNITS // 4
 
 
 def test_html__says_what_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from report_factory import divergence, report, stage
 
-from iqaction.report import Change, Coverage, Engine, UnitFault
+from iqaction.report import Coverage, Engine, UnitFault
 from iqaction.surfaces import _facts
 from iqaction.verdict import Verdict
 
@@ -72,23 +72,6 @@ def test_why__power_note_once(reason: str, power: str, said: str) -> None:
     line = _facts.lines(report("x", stage("s", f"UNPROVEN|a|A||||{reason}|{power}")))[0]
 
     assert _facts.why(line) == said
-
-
-def test_changed__four_forms() -> None:
-    """A change, something new, something gone, and a change without values."""
-    changes = (
-        Change("image", "a`b", "c"),
-        Change("flag", "", "--fp8"),
-        Change("flag", "--fast", ""),
-        Change("template", "", ""),
-    )
-
-    assert _facts.changed(changes) == [
-        "image `aˋb` → `c`",
-        "flag `--fp8` added",
-        "flag `--fast` removed",
-        "template changed",
-    ]
 
 
 def test_engines__what_both_share_is_said_once() -> None:

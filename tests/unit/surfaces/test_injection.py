@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import pytest
 from markup import Seen, of_html, of_markdown
-from report_factory import failed_by_score, failed_by_trajectory
+from report_factory import failed_by_score, failed_by_trajectory, with_history
 
-from iqaction.report import ChangedLine, Difference, Report
+from iqaction.report import Change, ChangedLine, Difference, Report
 from iqaction.surfaces import _effects_json, render_all
 from iqaction.surfaces._base import (
     Annotate,
@@ -79,6 +79,7 @@ def full() -> Report:
         dataclasses.replace(
             s,
             leg="leg",
+            movers=tuple(m for stage in with_history().stages for m in stage.movers),
             checks=tuple(
                 c if c.verdict is Verdict.PASS else dataclasses.replace(c, accepted="yes")
                 for c in s.checks
@@ -92,6 +93,7 @@ def full() -> Report:
         problems=("first",),
         searched=("first", "second"),
         differences=(Difference("plan", "a", "b", "c"), Difference("plan", "a", "b")),
+        history=with_history().history,
     )
 
 
@@ -100,8 +102,21 @@ def reports(text: str) -> list[Report]:
     and a sound run around everything that is shown beside it."""
     everything = poisoned(full(), text)
     sound = failed_by_trajectory()
+    past = with_history()
     around = dataclasses.replace(
         everything,
+        stages=tuple(
+            dataclasses.replace(
+                s,
+                checks=tuple(dataclasses.replace(c, title=text) for c in s.checks),
+                movers=poisoned(s.movers, text),
+            )
+            for s in past.stages
+        ),
+        history=tuple(
+            dataclasses.replace(p, head_sha=text, started_at=text, url=text) for p in past.history
+        ),
+        changes=(Change(text, f"a --x {text}", f"a --y {text} --z"),),
         run=dataclasses.replace(sound.run, republished=text, artifact_url=text),
         baseline_run=sound.run,
         changed_lines=(

@@ -110,3 +110,40 @@ def test_plot__many_above_the_limit_are_counted() -> None:
     drawn = _svg.plot(series(*map(float, range(9)), labels=True, limit=0.5), "p")
 
     assert "8 above the limit: p8, p7, p6, p5, p4 and 3 more." in drawn
+
+
+def test_sparkline__says_in_words_what_it_shows() -> None:
+    """The margin is a dashed line, the last point is this run's, what it shows is said."""
+    drawn = _svg.sparkline((0.1, None, 0.2, 0.9), 0.5, "s0", "KL <b>")
+    seen = of_html(drawn)
+    way = re.search(r'class="line" d="([^"]+)"', drawn)
+
+    assert way is not None
+    assert re.sub(r"[^ML]", "", way[1]) == "MML"
+    assert dict(seen.attributes)["aria-labelledby"] == "s0-t s0-d"
+    assert "KL <b>" in seen.text
+    assert "3 points from 0.1000 to 0.9000, 1 not computed; 1 above the limit." in seen.text
+    assert re.findall(r'<circle class="(\w+)"[^>]* r="([^"]+)"', drawn) == [
+        *(("dot", "2.2"), ("dot", "2.2"), ("over", "4")),
+    ]
+    assert drawn.count('class="limit"') == 1
+    assert not seen.open + seen.unbalanced
+
+
+@pytest.mark.parametrize("values", [(), (None,), (math.nan, 1e300)])
+def test_sparkline__nothing_to_draw(values: tuple[float | None, ...]) -> None:
+    """Without a number there is nothing."""
+    assert _svg.sparkline(values, 0.5, "s", "t") == ""
+
+
+@pytest.mark.parametrize(
+    "values", [(0.0,), (0.0, 0.0), (-3.0, -2.0), (1e-12, 2e-12), (1e14, -1e14)]
+)
+@pytest.mark.parametrize("limit", [None, 0.0, 1e-9, 1e14, math.inf, math.nan])
+def test_sparkline__degenerate_ranges(values: tuple[float, ...], limit: float | None) -> None:
+    """One run, equal figures, tiny and huge ones: all is within the frame."""
+    drawn = _svg.sparkline(values, limit, "s", "t")
+
+    assert not {"nan", "inf"} & set(re.findall("nan|inf", drawn))
+    assert all(0 <= float(v) <= 56 for v in re.findall(r' cy="([^"]+)"', drawn))
+    assert all(0 <= float(v) <= 220 for v in re.findall(r' cx="([^"]+)"', drawn))
