@@ -344,9 +344,14 @@ def _traffic(
 
 
 def _planned(plan: Plan) -> int | None:
-    """The plan's number of requests in flight: of the first stage that has one."""
-    values = [s.params["concurrency"] for s in plan.stages if "concurrency" in s.params]
-    return values[0] if values and isinstance(values[0], int) else None
+    """The plan's number of requests in flight where a stage asks as traffic does: that of the
+    trajectory, which is what traffic sees; in a plan without one the first that a stage names.
+
+    A stage's own number is its own (``stages._base.in_flight``): it says nothing of the others.
+    """
+    asked = plan.stage("trajectory")
+    values = [s.params.get("concurrency") for s in ((asked,) if asked else plan.stages)]
+    return next((v for v in values if isinstance(v, int)), None)
 
 
 def _most(plan: Plan) -> int:

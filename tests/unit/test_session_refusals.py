@@ -13,6 +13,7 @@ from iqaction import session
 from iqaction.calls import Arm
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.observed import Observed
+from iqaction.plan import Plan, StageSpec
 from iqaction.progress import Quiet
 from iqaction.session import RunOptions
 
@@ -131,3 +132,24 @@ def test_relaunch__out_of_order(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="--launch 9: 0 relaunches were observed"):
         session.run(replace(options, launch=9), progress=Quiet())
+
+
+def planned(*stages: tuple[str, object]) -> Plan:
+    specs = tuple(StageSpec(n, {} if c is None else {"concurrency": c}) for n, c in stages)
+    return Plan(specs, "0" * 64, (), ())
+
+
+@pytest.mark.parametrize(
+    ("stages", "number"),
+    [
+        ([("gsm8k", 8), ("trajectory", "auto"), ("score", None)], None),
+        ([("gsm8k", "auto"), ("trajectory", 4)], 4),
+        ([("trajectory", 4), ("niah", 2)], 4),
+        ([("sampling", None), ("niah", "auto"), ("gsm8k", 3)], 3),
+        ([("sampling", None)], None),
+    ],
+)
+def test_planned__traffic_is_the_trajectory(stages: list[tuple[str, object]], number: int) -> None:
+    """How many requests traffic has is what the plan says of the trajectory, wherever in the plan
+    it stands; what another stage says of itself counts only where there is no trajectory."""
+    assert session._planned(planned(*stages)) == number
