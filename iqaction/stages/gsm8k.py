@@ -25,7 +25,7 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult
 from iqaction.shards import part
-from iqaction.stages import _gsm8k_data, _paired_report
+from iqaction.stages import _gsm8k_data, _paired_reach
 from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
 from iqaction.stages._gsm8k_judge import WORDS, judge, questions, refusal
 from iqaction.stages._gsm8k_prompt import WORDINGS
@@ -74,7 +74,7 @@ class Gsm8k(OwnStage):
 
     def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
         limit, margin = spec.integer("limit"), spec.number("margin")
-        said = _paired_report.out_of_reach(limit, margin, WORDS)
+        said = _paired_reach.out_of_reach(limit, margin, WORDS.many)
         return said.replace("cannot PASS", "cannot support a PASS") if plan.is_capture else said
 
     def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
