@@ -82,9 +82,11 @@ MAY_IMPORT["demo"] = {
     "verdict",
 }
 MAY_IMPORT["outcome_view"] = {"calls", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["answer_view"] = {"calls", "observed", "stages", "terminal"}
+MAY_IMPORT["item_view"] = {"answer_view", "calls", "observed", "report", "stages", "terminal"}
 MAY_IMPORT["inspect_view"] = {
-    *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
-    *("surfaces", "terminal"),
+    *("answer_view", "calls", "errors", "item_view", "observed", "prompts", "report", "rows"),
+    *("spelling", "stages", "surfaces", "terminal"),
 }
 MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "outcome_view", "session"}
 MAY_IMPORT["_entry"] = {"action"}
@@ -101,7 +103,7 @@ PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
     *("acceptance", "circumstances", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
-    *("spelling", "terminal", "inspect_view"),
+    *("spelling", "terminal", "inspect_view", "answer_view", "item_view"),
 }
 WORLD = {
     *("requests", "os", "time", "random", "subprocess", "socket", "datetime", "pathlib"),

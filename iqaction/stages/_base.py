@@ -15,6 +15,7 @@ from iqaction.observed import Engines, Observed, Seen
 from iqaction.plan import Plan, StageSpec, Value
 from iqaction.prompts import Prompt
 from iqaction.report import StageResult
+from iqaction.stages._unit import Unit
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,10 @@ class Stage(Protocol):
         a plan that compares with it leaves them out."""
         ...
 
+    def unit(self, context: Context, name: str) -> Unit | None:
+        """One of its own items whole, for a person; None where it has none of that name."""
+        ...
+
     def ask(self, context: Context) -> Asking: ...
 
     def judge(self, context: Context) -> StageResult: ...
@@ -180,6 +185,9 @@ class _Usual:
 
     def convert(self, data: bytes, name: str) -> bytes:
         return data
+
+    def unit(self, context: Context, name: str) -> Unit | None:
+        return None
 
 
 class PromptStage(_Usual):

@@ -45,7 +45,9 @@ from iqaction.stages._paired_items import (
     right,
 )
 from iqaction.stages._paired_report import Words
+from iqaction.stages._paired_unit import unit_of
 from iqaction.stages._same_prompts import Same, same_prompts
+from iqaction.stages._unit import Unit
 from iqaction.stages._wording import share_of
 from iqaction.stats.paired import Decision, Finding, too_few_solved
 from iqaction.verdict import Verdict
@@ -132,6 +134,15 @@ def refusal(context: Context) -> str:
                 "template than this plan's"
             )
     return ""
+
+
+def whole(context: Context, name: str) -> Unit | None:
+    """One problem whole, for a person."""
+    problem = _problems(context).by_unit.get(name)
+    if problem is None:
+        return None
+    right = numbers.shown(problem.gold)
+    return unit_of(context, questions(context), name, "a problem of gsm8k", right)
 
 
 def judge(context: Context) -> StageResult:

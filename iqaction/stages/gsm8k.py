@@ -27,7 +27,7 @@ from iqaction.report import StageResult
 from iqaction.shards import part
 from iqaction.stages import _gsm8k_data, _paired_reach
 from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
-from iqaction.stages._gsm8k_judge import WORDS, judge, questions, refusal
+from iqaction.stages._gsm8k_judge import WORDS, judge, questions, refusal, whole
 from iqaction.stages._gsm8k_prompt import WORDINGS
 from iqaction.stages._paired_items import (
     AGAIN,
@@ -38,6 +38,7 @@ from iqaction.stages._paired_items import (
     graded,
     settles,
 )
+from iqaction.stages._unit import Unit
 from iqaction.stats.looks import equal_looks
 
 _ALL = 1319  # rows of the pinned test split
@@ -98,6 +99,9 @@ class Gsm8k(OwnStage):
             if context.baseline is not None and not whole and _settled(context, asked, end):
                 return
             done = end
+
+    def unit(self, context: Context, name: str) -> Unit | None:
+        return whole(context, name)
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)
