@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from iqaction.calls import (
     Answer,
     Drawn,
+    Evaluated,
     Failure,
     FailureKind,
     Generation,
@@ -71,6 +72,8 @@ def _said(answer: Answer) -> str:
             return f"{len(answer.lengths)} draws, {len(answer.rows)} rows"
         case TokenIds():
             return f"{len(answer.ids)} token ids"
+        case Evaluated():
+            return f"{len(answer.scores)} figures of {answer.documents} documents"
         case Failure():
             return (
                 "not sent" if answer.kind is FailureKind.BUDGET else f"failed: {answer.kind.value}"

@@ -107,8 +107,10 @@ def incompatible(plan: Plan, baseline: Observed) -> tuple[str, ...]:
         if other is None:
             found.append(f"the baseline was captured without the stage {spec.stage}")
             continue
-        for name in stages.load(spec.stage).comparable:
-            before, now = other.params.get(name), spec.params.get(name)
+        stage = stages.load(spec.stage)
+        usual = {p.name: p.default for p in stage.params}  # where a plan is older than a parameter
+        for name in stage.comparable:
+            before, now = (p.get(name, usual.get(name)) for p in (other.params, spec.params))
             if before != now:
                 found.append(f"{spec.stage}: {name} is {now!r} now and {before!r} in the baseline")
     return tuple(found)

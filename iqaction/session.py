@@ -13,8 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from iqaction import __version__, inputs, judgement, runner, shards, sources, stages, surfaces
-from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
+from iqaction import (
+    __version__,
+    harness,
+    inputs,
+    judgement,
+    runner,
+    shards,
+    sources,
+    stages,
+    surfaces,
+)
+from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
@@ -191,6 +201,8 @@ def _prepare(options: RunOptions) -> _Prepared:
             f"baseline: {request.baseline!r} is not supported by this version",
             expected="an evidence folder that `iqaction run` captured, or no baseline",
         )
+    if any(stages.load(s.stage).by_harness(s) for s in request.stages):
+        harness.must_be_installed()
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
@@ -376,10 +388,17 @@ def _connected(
         speaker = load_dialect(engine.dialect)
         engine = replace(engine, base_url=wire.shown_url())
 
+        asks = harness.Harness(engine.base_url, engine.model, api_key)
+
         def ask(call: Call) -> Observation:
+            if isinstance(call, Evaluate):
+                return asks.run(call)
             return http.call(wire, speaker, engine, call)
 
-        yield Connection(engine, ask)
+        try:
+            yield Connection(engine, ask)
+        finally:
+            asks.close()
     finally:
         wire.close()
 

@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_address": {"calls", "errors"},
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
+    "harness": {"calls", "errors"},
     "sending": {"calls", "errors", "interrupts"},
     "runner": {
         *("calls", "engines", "errors", "interrupts", "observed", "plan", "progress", "prompts"),

@@ -166,6 +166,10 @@ class Stage(Protocol):
         a plan that compares with it leaves them out."""
         ...
 
+    def by_harness(self, spec: StageSpec) -> bool:
+        """True where lm-evaluation-harness asks in its place: it has to be installed."""
+        ...
+
     def unit(self, context: Context, name: str) -> Unit | None:
         """One of its own items whole, for a person; None where it has none of that name."""
         ...
@@ -185,6 +189,9 @@ class _Usual:
 
     def convert(self, data: bytes, name: str) -> bytes:
         return data
+
+    def by_harness(self, spec: StageSpec) -> bool:
+        return False
 
     def unit(self, context: Context, name: str) -> Unit | None:
         return None

@@ -1,4 +1,4 @@
-"""One item of gsm8k or niah whole: the question, both answers, how they were read, what is right."""
+"""One item of gsm8k or niah whole: question, both answers, how they were read, what is right."""
 
 from __future__ import annotations
 

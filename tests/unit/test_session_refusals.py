@@ -9,7 +9,7 @@ import pytest
 from fake_engine import FakeEngine, captured, compared
 from world import ENGINE, World
 
-from iqaction import session
+from iqaction import harness, session
 from iqaction.calls import Arm
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.observed import Observed
@@ -89,6 +89,19 @@ def test_run__nobody_to_ask(tmp_path: Path) -> None:
         session.run(RunOptions(tmp_path / "e"), progress=Quiet())
 
     assert not list(tmp_path.iterdir())
+
+
+def test_run__without_the_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that needs lm-evaluation-harness is refused without it before anything is made."""
+    monkeypatch.setattr(harness, "_PACKAGE", "no_such_package_as_this")
+    plan = tmp_path / "plan.yml"
+    plan.write_text("stages: [{gsm8k: {backend: lm-eval, required: false}}]")
+    options = RunOptions(tmp_path / "e", plan, "http://127.0.0.1:9")
+
+    with pytest.raises(ConfigError, match="is not installed in this Python"):
+        session.run(options, progress=Quiet())
+
+    assert not (tmp_path / "e").exists()
 
 
 def test_run__unreachable(tmp_path: Path) -> None:
