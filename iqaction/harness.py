@@ -29,8 +29,9 @@ from iqaction.json_value import JSON
 _PACKAGE = "lm_eval"
 _MOST_RESULTS = 16 << 20  # bytes of its results file
 _MOST_SCORES = 100
-_TAIL = 4096  # bytes of what it prints that are kept, for the reason where it fails
+_TAIL = 1 << 16  # bytes of what it prints that are kept, for the reason where it fails
 _SAID = 300  # characters of them that are shown
+_REFUSED = "API request failed"  # in a line with the status and the server's words
 _LOOK_S = 0.2
 _GRACE_S = 5.0  # between asking it to end and ending it
 _REQUEST_S = 600  # that one of its requests may take
@@ -144,11 +145,13 @@ class Harness:
         )
 
     def _shown(self, text: str) -> str:
-        lines = [x for x in re.split(r"[\r\n]+", text) if x.strip()]
-        said = lines[-1].strip() if lines else "it printed nothing"
-        if self._key:
-            said = said.replace(self._key, "***")
-        return "".join(c if c.isprintable() else "?" for c in said)[-_SAID:]
+        """Its last line; and before it what the server answered, where it says that it did."""
+        lines = [x.strip() for x in re.split(r"[\r\n]+", text) if x.strip()]
+        last = lines[-1] if lines else "it printed nothing"
+        refused = next((x for x in reversed(lines) if _REFUSED in x), "")
+        said = [refused[refused.find(_REFUSED) :], last] if refused not in ("", last) else [last]
+        found = "; ".join(x.replace(self._key, "***") if self._key else x for x in said)
+        return "".join(c if c.isprintable() else "?" for c in found)[-_SAID:]
 
 
 class _Tail:

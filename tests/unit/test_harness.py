@@ -87,6 +87,12 @@ def test_run__what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("import sys; print('a\\nb\\n'); sys.exit(3)", "proxy", "ended with status 3: b"),
         ("import sys; sys.exit('key sk-secret, \\x1b[2Jx')", "proxy", "key ***, ?[2Jx"),
+        (
+            "import sys; print('WARNING API request failed! Status code: 500', file=sys.stderr);"
+            "raise OSError('x')",
+            "proxy",
+            "status 1: API request failed! Status code: 500; OSError: x",
+        ),
         ("raise SystemExit(1)", "proxy", "status 1: it printed nothing"),
         ("print('x' * 5_000_000); raise SystemExit(1)", "proxy", "xxx"),
         ("pass", "malformed", "left no results"),
