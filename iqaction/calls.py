@@ -100,7 +100,24 @@ class Draw:
     template_kwargs: str = ""
 
 
-Call = Chat | Force | Tokenize | Draw
+@dataclass(frozen=True)
+class Evaluate:
+    """One whole run of lm-evaluation-harness against the endpoint, with a prompt and an extraction
+    of its own: it asks for itself, at most ``concurrency`` at a time, and is ended after
+    ``seconds``."""
+
+    tag: Tag
+    task: str
+    limit: int  # documents at most, the first of the task's own order
+    max_tokens: int
+    concurrency: int
+    seconds: int
+
+
+WireCall = Chat | Force | Tokenize | Draw
+"""What a dialect puts to a server."""
+
+Call = WireCall | Evaluate
 
 
 @dataclass(frozen=True)
@@ -178,6 +195,39 @@ class Drawn:
     flags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Score:
+    """One figure of lm-evaluation-harness: a share of its documents, by one of its filters."""
+
+    metric: str
+    filter: str
+    value: float
+    stderr: float | None = None  # where it tells one
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The answer to an Evaluate.
+
+    Attributes
+    ----------
+    documents
+        How many the figures are of.
+    version, task_version, task_sha256
+        The harness's, the task's, and its own hash over documents, prompts and right answers.
+    shots
+        How many solved examples stood before each question.
+    """
+
+    task: str
+    scores: tuple[Score, ...]
+    documents: int
+    version: str = ""
+    task_version: str = ""
+    task_sha256: str = ""
+    shots: int | None = None
+
+
 class FailureKind(str, enum.Enum):
     """Why a call has no usable answer."""
 
@@ -223,7 +273,7 @@ class Failure:
         return self.kind in TRANSPORT or (self.status is not None and self.status >= 500)
 
 
-Answer = Generation | Scored | TokenIds | Drawn | Failure
+Answer = Generation | Scored | TokenIds | Drawn | Evaluated | Failure
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,15 @@ def _stage(spec: StageSpec, other: StageSpec | None) -> list[Mismatch]:
     stage = stages.load(spec.stage)
     if other is None:
         return [] if stage.stands_alone else [Mismatch(f"stage {spec.stage}", "absent", "asked")]
-    return [
-        Mismatch(
-            f"{spec.stage}.{name}", _text(other.params.get(name)), _text(spec.params.get(name))
-        )
+    usual = {p.name: p.default for p in stage.params}  # where a plan is older than a parameter
+    pairs = [
+        (name, other.params.get(name, usual.get(name)), spec.params.get(name, usual.get(name)))
         for name in stage.comparable
-        if other.params.get(name) != spec.params.get(name)
+    ]
+    return [
+        Mismatch(f"{spec.stage}.{name}", _text(before), _text(now))
+        for name, before, now in pairs
+        if before != now
     ]
 
 

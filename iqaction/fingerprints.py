@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from iqaction.calls import (
     Arm,
-    Call,
     Capability,
     EngineInfo,
     Message,
@@ -56,7 +55,7 @@ CHATS = (
 _TEMPLATE_KWARGS = '{"date_string":"26 Jul 2024"}'
 
 
-def taken(engine: EngineInfo, ask: Callable[[Call], Observation]) -> EngineInfo:
+def taken(engine: EngineInfo, ask: Callable[[Tokenize], Observation]) -> EngineInfo:
     """The engine with its fingerprints, asked of itself; one that cannot be had stays "", and that
     is a limitation. An engine that cannot tokenize is not asked."""
     if Capability.TOKENIZE not in engine.capabilities:
@@ -83,7 +82,7 @@ def _tag(unit: str) -> Tag:
     return Tag(Arm.CANDIDATE, "probe", unit)
 
 
-def _hashed(ask: Callable[[Call], Observation], calls: list[Tokenize]) -> tuple[str, str]:
+def _hashed(ask: Callable[[Tokenize], Observation], calls: list[Tokenize]) -> tuple[str, str]:
     """sha256 of the ids of all calls, or "" and why: the first that fails ends the asking."""
     ids = []
     for call in calls:

@@ -27,7 +27,7 @@ from requests.structures import CaseInsensitiveDict
 
 from iqaction._address import Address
 from iqaction._sockets import Adapter, Connections
-from iqaction.calls import Answer, Call, EngineInfo, FailureKind, Observation, digest
+from iqaction.calls import Answer, EngineInfo, FailureKind, Observation, WireCall, digest
 from iqaction.engines._base import Dialect, WireReply, WireRequest
 from iqaction.json_value import JSON
 
@@ -424,7 +424,7 @@ def call(
     wire: Wire,
     dialect: Dialect,
     engine: EngineInfo,
-    asked: Call,
+    asked: WireCall,
     clock: Callable[[], float] = time.monotonic,
 ) -> Observation:
     """Put one call to an engine; a failure is an answer, so this never raises for one."""

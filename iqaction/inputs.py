@@ -186,7 +186,8 @@ def with_reference(request: Request, url: str, model: str = "") -> Request:
     return dataclasses.replace(request, stages=changed)
 
 
-BUILT_IN = ("", "default", "demo")  # names of prompts and data that are no files
+PROMPT_SETS = ("default", "demo")  # prompts that ship with the package, by names that are no files
+PUBLIC_DATA = "default"  # likewise a stage's own data that is fetched from where it is published
 
 
 def files(request: Request, registry: Registry = stages) -> tuple[tuple[str, str], ...]:
@@ -194,8 +195,12 @@ def files(request: Request, registry: Registry = stages) -> tuple[tuple[str, str
     is in them, so whoever may change them may change the question. Relative to the plan's folder.
     """
     own = [(f"{s.stage}.data", registry.load(s.stage).data(s)) for s in request.stages]
-    named = [("trajectory.prompts", request.prompts), *own, ("anchor", request.anchor)]
-    return tuple((key, name) for key, name in named if name not in BUILT_IN)
+    found = [(key, name) for key, name in own if name and name != PUBLIC_DATA]
+    if request.prompts not in PROMPT_SETS:
+        found.insert(0, ("trajectory.prompts", request.prompts))
+    if request.anchor:
+        found.append(("anchor", request.anchor))
+    return tuple(found)
 
 
 def with_data(request: Request, sha256: Mapping[str, str]) -> Request:

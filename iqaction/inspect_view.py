@@ -9,17 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from iqaction.calls import (
-    Answer,
-    Arm,
-    Drawn,
-    Failure,
-    Generation,
-    Observation,
-    Scored,
-    Tag,
-    TokenIds,
-)
+from iqaction import item_view
+from iqaction.answer_view import draws, every, observations, quoted, tag_name, tries, written
+from iqaction.calls import Arm, Failure, FailureKind, Generation, Observation
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
 from iqaction.observed import Observed
@@ -29,11 +21,10 @@ from iqaction.rows import PAD, Rows
 from iqaction.spelling import nearest
 from iqaction.stages._paths import TRAJECTORY, generation
 from iqaction.surfaces import _facts
-from iqaction.terminal import escape, fit, fit_end, inline, paragraph, table, wrap
+from iqaction.terminal import fit, fit_end, inline, paragraph, table
 
 _AROUND = 3  # positions shown before and after a divergence
 _LISTED = 5  # tokens shown of each list
-_LONGEST = 200_000  # characters of one text; more is no text to read
 _OPEN, _SHUT = "⟦", "⟧"  # around the first token that differs
 
 
@@ -52,7 +43,7 @@ def overview(observed: Observed, report: Report, columns: int) -> str:
     for title, faults in _facts.faults(report):
         lines += ["", inline(title), *_fault_lines(faults, columns)]
     lines += ["", divergences(report, columns).rstrip("\n")]
-    lines += ["", "A prompt whole: iqaction inspect DIR --prompt ID"]
+    lines += ["", "A prompt, or an item of another stage, whole: iqaction inspect DIR --prompt ID"]
     return "\n".join(lines) + "\n"
 
 
@@ -89,28 +80,32 @@ def failures(observed: Observed, report: Report, columns: int) -> str:
     for whose, stage, observation, failure in found:
         status = f" {failure.status}" if failure.status is not None else ""
         said = (
-            f"{_name(whose, stage, observation.tag)}: {failure.kind.value}{status}, "
-            f"{inline(failure.message)} ({_tries(observation)})"
+            f"{tag_name(whose, stage, observation.tag)}: {failure.kind.value}{status}, "
+            f"{inline(failure.message)} ({tries(observation)})"
         )
         lines.append("  " + paragraph(said, columns - 2, "    "))
     return "\n".join(lines) + "\n"
 
 
 def prompt(observed: Observed, report: Report, unit: str, columns: int) -> str:
-    """One prompt whole: what was asked, what both arms wrote, where and how the texts part.
+    """One prompt whole: what was asked, what both arms wrote, where and how the texts part; or
+    one item of a stage that has questions of its own.
 
     Raises
     ------
     ConfigError
-        No such prompt in the evidence.
+        No such prompt or item in the evidence.
     """
+    item = None if unit in observed.prompts else item_view.find(observed, unit)
+    if item is not None:
+        return item_view.page(observed, report, item, columns)
     asked = _find(observed, unit)
     arms = _arms(observed, unit)
     blocks = [f"{inline(asked.id)}  ({inline(asked.bucket)})"]
     faults = [f for s in report.stages for f in s.faults if f.unit == unit]
     if faults:
         blocks[0] += "\n" + "\n".join(_fault_lines(faults, columns))
-    blocks += [f"{inline(m.role)}\n{_quoted(m.content, columns)}" for m in asked.messages]
+    blocks += [f"{inline(m.role)}\n{quoted(m.content, columns)}" for m in asked.messages]
     if asked.template_kwargs:
         blocks.append(f"template: {inline(asked.template_kwargs)}")
     found = [d for s in report.stages for d in s.divergences if d.unit == unit]
@@ -120,7 +115,10 @@ def prompt(observed: Observed, report: Report, unit: str, columns: int) -> str:
     blocks += [_parting(d, arms, columns) for d in found]
     if not found and len(arms) > 1 and all(isinstance(a.answer, Generation) for a in arms):
         blocks.append("The report names no divergence of these texts.")
-    blocks.append(_observations(observed, unit, columns))
+    drawn = draws(observed, unit)
+    if drawn:
+        blocks.append("\n".join(["What was drawn of it", *(f"  {x}" for x in drawn)]))
+    blocks.append(observations(observed, unit, columns))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -145,7 +143,10 @@ def divergence(observed: Observed, report: Report, unit: str, columns: int) -> s
 
 
 def prompt_json(observed: Observed, report: Report, unit: str) -> dict[str, JSON]:
-    """One prompt whole, for programs. Raises ConfigError where there is no such prompt."""
+    """One prompt or item whole, for programs. Raises ConfigError where there is none such."""
+    item = None if unit in observed.prompts else item_view.find(observed, unit)
+    if item is not None:
+        return item_view.to_json(report, item)
     asked = _find(observed, unit)
     texts: dict[str, JSON] = {}
     for arm in _arms(observed, unit):
@@ -163,6 +164,7 @@ def prompt_json(observed: Observed, report: Report, unit: str) -> dict[str, JSON
         "bucket": asked.bucket,
         "messages": [{"role": m.role, "content": m.content} for m in asked.messages],
         "texts": texts,
+        "draws": [*draws(observed, unit)],
         "divergences": [
             divergence_json(d) for s in report.stages for d in s.divergences if d.unit == unit
         ],
@@ -248,6 +250,8 @@ class _Mark:
 
 
 def _arms(observed: Observed, unit: str) -> list[_Arm]:
+    if observed.plan.stage(TRAJECTORY) is None:
+        return []  # no texts were asked for
     kept = observed.seen.get(TRAJECTORY, {})
     if observed.baseline is None:
         arms = [_Arm("baseline", generation(kept, Arm.BASELINE, unit))]
@@ -268,32 +272,23 @@ def _find(observed: Observed, unit: str) -> Prompt:
     if found is None:
         raise ConfigError(
             f"no prompt {inline(unit[:128])!r} in this evidence"
-            + nearest(unit, [inline(p) for p in observed.prompts]),
-            expected="an id of the prompt file",
+            + nearest(unit, [inline(p) for p in (*observed.prompts, *item_view.names(observed))]),
+            expected="an id of the prompt file, or an item that the report names",
             next_step="iqaction inspect DIR lists the prompts worth a look",
         )
     return found
 
 
 def _text(arm: _Arm, mark: _Mark | None, columns: int) -> str:
-    answer = arm.answer
-    if answer is None:
-        return f"{arm.name} was not asked"
-    if isinstance(answer, Failure):
-        return f"{arm.name} failed: {answer.kind.value}, {inline(answer.message)}"
-    count = answer.completion_tokens if answer.completion_tokens is not None else "?"
-    head = f"{arm.name} wrote ({count} tokens, ended by {inline(answer.finish_reason)})"
-    whole = answer.reasoning + answer.text
-    if not whole:
-        return f"{head}\n  | (nothing)"
-    cut = None if mark is None else _offset(whole, answer.rows, mark)
-    if cut is not None and mark is not None:
+    def marked(whole: str) -> str:
+        cut = None if mark is None else _offset(whole, arm.rows, mark)
+        if cut is None or mark is None:
+            return whole
         token = mark.token if whole.startswith(mark.token, cut) else whole[cut : cut + 1]
         end = cut + len(token)
-        whole = whole[:cut] + _OPEN + whole[cut:end] + _SHUT + whole[end:]
-    if answer.reasoning:
-        head += f", the first {len(answer.reasoning)} characters are reasoning"
-    return f"{head}\n{_quoted(whole, columns)}"
+        return whole[:cut] + _OPEN + whole[cut:end] + _SHUT + whole[end:]
+
+    return written(arm.name, arm.answer, columns, marked)
 
 
 def _offset(whole: str, rows: Rows | None, mark: _Mark) -> int | None:
@@ -360,63 +355,12 @@ def _row(rows: Rows, at: int, pieces: Mapping[int, str]) -> tuple[str, str, str]
     return chosen, f"{rows.logprob[at]:.3f}", "  ".join(listed)
 
 
-def _observations(observed: Observed, unit: str, columns: int) -> str:
-    rows = [("observation", "answer", "tries")]
-    for whose, stage, observation in _all(observed):
-        if observation.tag.unit == unit:
-            name = _name(whose, stage, observation.tag, unit=False)
-            rows.append((name, _said(observation.answer), _tries(observation)))
-    if len(rows) == 1:
-        return "Nothing was observed of it."
-    return "\n".join(["All that was observed of it", *table(rows, (False,) * 3, columns)])
-
-
-def _said(answer: Answer) -> str:
-    match answer:
-        case Generation():
-            tokens = len(answer.rows) if answer.rows is not None else "no"
-            return f"text, {len(answer.text)} characters, {tokens} rows"
-        case Scored():
-            return f"{len(answer.rows)} forced rows ({inline(answer.method)})"
-        case Drawn():
-            return f"{len(answer.lengths)} draws, {len(answer.rows)} rows"
-        case TokenIds():
-            return f"{len(answer.ids)} token ids"
-        case Failure():
-            return f"failed: {answer.kind.value}"
-
-
-def _tries(observation: Observation) -> str:
-    tries = "1 try" if observation.attempts == 1 else f"{observation.attempts} tries"
-    return f"{tries}, {observation.elapsed_s:.1f} s"
-
-
-def _name(whose: str, stage: str, tag: Tag, *, unit: bool = True) -> str:
-    launch = f", relaunch {tag.launch}" if tag.launch else ""
-    again = f", asked again ({tag.attempt})" if tag.attempt else ""
-    of = f" {inline(tag.unit)}" if unit else ""
-    return f"{whose}{inline(stage)}: {tag.arm.value} {inline(tag.leg)}{of}{launch}{again}"
-
-
-def _all(observed: Observed) -> Iterator[tuple[str, str, Observation]]:
-    """Every observation in a fixed order, the baseline's own first."""
-    parts = [("", observed)]
-    if observed.baseline is not None:
-        parts.insert(0, ("capture, ", observed.baseline))
-    for whose, part in parts:
-        for stage in sorted(part.seen):
-            for tag in sorted(part.seen[stage], key=_order):
-                yield whose, stage, part.seen[stage][tag]
-
-
-def _order(tag: Tag) -> tuple[str, str, int, str, int]:
-    return (tag.arm.value, tag.leg, tag.launch, tag.unit, tag.attempt)
-
-
 def _failures(observed: Observed) -> Iterator[tuple[str, str, Observation, Failure]]:
-    for whose, stage, observation in _all(observed):
-        if isinstance(observation.answer, Failure):
-            yield whose, stage, observation, observation.answer
+    for whose, stage, observation in every(observed):
+        answer = observation.answer
+        # What a time budget kept from being sent is no request, and so no failed one.
+        if isinstance(answer, Failure) and answer.kind is not FailureKind.BUDGET:
+            yield whose, stage, observation, answer
 
 
 def _count(observed: Observed) -> int:
@@ -438,12 +382,3 @@ def _fault_lines(faults: list[UnitFault], columns: int) -> list[str]:
 def _wrote(d: Divergence, token: str, after: str, room: int) -> str:
     own = fit(inline(token + _facts.rest(token, after)), room - room // 3)
     return fit_end(inline(d.before), room // 3) + own
-
-
-def _quoted(text: str, columns: int) -> str:
-    """A text behind a gutter, so that no line of it can pass for one of ours."""
-    over = len(text) - _LONGEST
-    lines = wrap(escape(text[:_LONGEST]), columns - 4)
-    if over > 0:
-        lines.append(f"... and {over} characters more")
-    return "\n".join(f"  | {x}".rstrip() for x in lines)

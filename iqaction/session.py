@@ -18,6 +18,7 @@ from iqaction import (
     compatibility,
     fingerprints,
     given_baseline,
+    harness,
     inputs,
     judgement,
     runner,
@@ -27,7 +28,7 @@ from iqaction import (
     surfaces,
     surroundings,
 )
-from iqaction.calls import Arm, Call, Capability, EngineInfo, Observation
+from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
 from iqaction.circumstances import NONE, Circumstances
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
@@ -254,6 +255,8 @@ def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
             f"baseline: {request.baseline!r} is not supported by this version",
             expected="a folder or a .tar.gz that `iqaction baseline capture` made, or no baseline",
         )
+    if any(stages.load(s.stage).by_harness(s) for s in request.stages):
+        harness.must_be_installed()
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
@@ -397,9 +400,14 @@ def _traffic(
 
 
 def _planned(plan: Plan) -> int | None:
-    """The plan's number of requests in flight: of the first stage that has one."""
-    values = [s.params["concurrency"] for s in plan.stages if "concurrency" in s.params]
-    return values[0] if values and isinstance(values[0], int) else None
+    """The plan's number of requests in flight where a stage asks as traffic does: that of the
+    trajectory, which is what traffic sees; in a plan without one the first that a stage names.
+
+    A stage's own number is its own (``stages._base.in_flight``): it says nothing of the others.
+    """
+    asked = plan.stage("trajectory")
+    values = [s.params.get("concurrency") for s in ((asked,) if asked else plan.stages)]
+    return next((v for v in values if isinstance(v, int)), None)
 
 
 def _most(plan: Plan) -> int:
@@ -425,10 +433,17 @@ def _connected(
     try:
         engine = replace(engine, base_url=wire.shown_url())
 
+        asks = harness.Harness(engine.base_url, engine.model, api_key)
+
         def ask(call: Call) -> Observation:
+            if isinstance(call, Evaluate):
+                return asks.run(call)
             return http.call(wire, speaker, engine, call)
 
-        yield Connection(engine, ask)
+        try:
+            yield Connection(engine, ask)
+        finally:
+            asks.close()
     finally:
         wire.close()
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from iqaction import anchor, datasets, prompts, stages
 from iqaction.anchor import Anchor
 from iqaction.errors import ConfigError
-from iqaction.inputs import Request, read_request
+from iqaction.inputs import PROMPT_SETS, PUBLIC_DATA, Request, read_request
 from iqaction.prompts import PromptSet
 from iqaction.spelling import FILES, nearest
 
 _MAX_PLAN = 4 * 1024 * 1024  # bytes; a character is at most four of them
-_BUILT_IN = ("default", "demo")
 
 
 def plan_file(path: Path | None) -> Request:
@@ -52,12 +51,12 @@ def prompt_file(request: Request, plan: Path | None) -> PromptSet:
     ConfigError
         No such file, or a mistake in it.
     """
-    if request.prompts in _BUILT_IN:
+    if request.prompts in PROMPT_SETS:
         name = f"{request.prompts}_prompts.jsonl"
         data = (resources.files("iqaction") / "data" / name).read_bytes()
         return prompts.parse(data, f"the {request.prompts} prompts")
     path = _beside(plan, request.prompts)
-    built_in = " or ".join(f"`{x}`" for x in _BUILT_IN)
+    built_in = " or ".join(f"`{x}`" for x in PROMPT_SETS)
     data = _read(
         path, prompts.MAX_BYTES, "prompts", f"trajectory.prompts is {built_in}, or a JSONL file"
     )
@@ -76,7 +75,7 @@ def stage_data(request: Request, plan: Path | None) -> dict[str, bytes]:
     for spec in request.stages:
         stage = stages.load(spec.stage)
         source = stage.data(spec)
-        if source == "default":
+        if source == PUBLIC_DATA:
             found[spec.stage] = stage.convert(datasets.fetch(spec.stage), f"the {spec.stage} data")
         elif source:
             path = _beside(plan, source)

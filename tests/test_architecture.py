@@ -78,6 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_address": {"calls", "errors"},
     "http": {"_address", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
+    "harness": {"calls", "errors"},
     "sending": {"calls", "errors", "interrupts"},
     "runner": {
         *("calls", "engines", "errors", "interrupts", "observed", "plan", "progress", "prompts"),
@@ -111,9 +112,11 @@ MAY_IMPORT["demo"] = {
     "verdict",
 }
 MAY_IMPORT["outcome_view"] = {"calls", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["answer_view"] = {"calls", "observed", "stages", "terminal"}
+MAY_IMPORT["item_view"] = {"answer_view", "calls", "observed", "report", "stages", "terminal"}
 MAY_IMPORT["inspect_view"] = {
-    *("calls", "errors", "observed", "prompts", "report", "rows", "spelling", "stages"),
-    *("surfaces", "terminal"),
+    *("answer_view", "calls", "errors", "item_view", "observed", "prompts", "report", "rows"),
+    *("spelling", "stages", "surfaces", "terminal"),
 }
 MAY_IMPORT["comparing"] = {
     *("calls", "changes", "judgement", "observed", "plan", "report", "stages", "verdict"),
@@ -136,7 +139,7 @@ PURE = {
     *("acceptance", "anchor", "circumstances", "compatibility", "fingerprints", "graders"),
     "shards",
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
-    *("terminal", "inspect_view"),
+    *("terminal", "inspect_view", "answer_view", "item_view"),
     *("changes", "comparing", "comparing_view", "comparing_html"),
 }
 WORLD = {

@@ -12,10 +12,13 @@ SUMMARY = "show a prompt, a divergence or the failures in full"
 DESCRIPTION = """\
 Without a flag: which prompts are faulty and where texts part, the gravest first. --prompt shows
 one prompt whole: what was asked, what both engines wrote, the first token that differs, and the
-lists of likely tokens around it. Control characters in what models wrote are shown, not obeyed."""
+lists of likely tokens around it; or one item of gsm8k or niah: the question, both answers, by
+which rule each was read, and what is right. Control characters in what models wrote are shown,
+not obeyed."""
 EXAMPLES = """\
   iqaction inspect candidate
   iqaction inspect candidate --prompt code-017
+  iqaction inspect candidate --prompt gsm8k-0489
   iqaction inspect candidate --divergence code-017
   iqaction inspect candidate --failures"""
 
@@ -24,7 +27,7 @@ def flags(parser: argparse.ArgumentParser) -> None:
     """DIR, and what of it."""
     _folders.add(parser)
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--prompt", metavar="ID", default="", help="one prompt whole")
+    one.add_argument("--prompt", metavar="ID", default="", help="one prompt or item whole")
     one.add_argument("--divergence", metavar="ID", default="", help="where one prompt's texts part")
     one.add_argument("--failures", action="store_true", help="every request without an answer")
 

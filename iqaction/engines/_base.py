@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from iqaction.calls import Answer, Call, Capability, EngineInfo, FailureKind
+from iqaction.calls import Answer, Capability, EngineInfo, FailureKind, WireCall
 from iqaction.json_value import JSON
 
 
@@ -61,7 +61,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def speak(self, call: Call, engine: EngineInfo) -> Speaking:
+    def speak(self, call: WireCall, engine: EngineInfo) -> Speaking:
         """Put one call to the engine and read its answer; never raises for what a server says."""
         ...
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from iqaction.calls import (
-    Call,
     Capability,
     Chat,
     Draw,
@@ -23,6 +22,7 @@ from iqaction.calls import (
     Generation,
     TokenIds,
     Tokenize,
+    WireCall,
 )
 from iqaction.engines import _chat, _draw, _errors, _llamacpp_force, _models, _tokens
 from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
@@ -160,7 +160,7 @@ class LlamaCpp:
             filters=_filters(defaults),
         )
 
-    def speak(self, call: Call, engine: EngineInfo) -> Speaking:
+    def speak(self, call: WireCall, engine: EngineInfo) -> Speaking:
         match call:
             case Chat():
                 said = yield from _chat.chat(call, engine, _FORM)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iqaction.calls import Call, Capability, Chat, Draw, EngineInfo, Failure, FailureKind, Force
+from iqaction.calls import Capability, Chat, Draw, EngineInfo, Failure, FailureKind, Force, WireCall
 from iqaction.engines import _chat, _draw, _models
 from iqaction.engines._base import Detecting, Speaking, WireRequest
 from iqaction.engines._chat import Form
@@ -54,7 +54,7 @@ class OpenAI:
             return EngineInfo(self.name, model=model, capabilities=can, limitations=limits)
         return None
 
-    def speak(self, call: Call, engine: EngineInfo) -> Speaking:
+    def speak(self, call: WireCall, engine: EngineInfo) -> Speaking:
         if isinstance(call, Chat):
             said = yield from _chat.chat(call, engine, _FORM)
             return said.answer

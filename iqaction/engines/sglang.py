@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from iqaction.calls import (
     Answer,
-    Call,
     Capability,
     Chat,
     Draw,
@@ -20,6 +19,7 @@ from iqaction.calls import (
     FailureKind,
     Force,
     Tokenize,
+    WireCall,
 )
 from iqaction.engines import _chat, _draw, _errors, _forced, _models, _tokens
 from iqaction.engines._base import Detecting, Speaking, WireReply, WireRequest
@@ -123,7 +123,7 @@ class SgLang:
             filters=_FILTERS,
         )
 
-    def speak(self, call: Call, engine: EngineInfo) -> Speaking:
+    def speak(self, call: WireCall, engine: EngineInfo) -> Speaking:
         match call:
             case Chat():
                 said = yield from _chat.chat(call, engine, _FORM)

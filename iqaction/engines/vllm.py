@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from iqaction.calls import (
     Answer,
-    Call,
     Capability,
     Chat,
     Draw,
@@ -21,6 +20,7 @@ from iqaction.calls import (
     FailureKind,
     Force,
     Tokenize,
+    WireCall,
     digest,
 )
 from iqaction.engines import _chat, _draw, _errors, _forced, _models, _tokens
@@ -101,7 +101,7 @@ class Vllm:
             filters=_FILTERS,
         )
 
-    def speak(self, call: Call, engine: EngineInfo) -> Speaking:
+    def speak(self, call: WireCall, engine: EngineInfo) -> Speaking:
         match call:
             case Chat():
                 said = yield from _chat.chat(call, engine, dataclasses.replace(_FORM, rows=_rows))

@@ -15,6 +15,7 @@ from iqaction.calls import (
     Capability,
     Drawn,
     EngineInfo,
+    Evaluated,
     Failure,
     FailureKind,
     Generation,
@@ -24,7 +25,7 @@ from iqaction.calls import (
     TokenIds,
 )
 from iqaction.errors import EvidenceError
-from iqaction.evidence import schema
+from iqaction.evidence import dataclass_json, schema
 from iqaction.evidence.rows_codec import decode_rows, encode_rows
 from iqaction.json_value import JSON
 from iqaction.rows import Rows
@@ -214,6 +215,8 @@ def _answer_to_json(answer: Answer) -> dict[str, JSON]:
             }
         case TokenIds():
             return {"kind": "token_ids", "ids": list(answer.ids)}
+        case Evaluated():
+            return {"kind": "evaluated", **dataclass_json.to_json(answer)}
         case Failure():
             return {
                 "kind": "failure",
@@ -235,6 +238,8 @@ def _answer_from_json(body: Mapping[str, JSON]) -> Answer:
             return _drawn(body)
         case "token_ids":
             return TokenIds(_ids(body["ids"]))
+        case "evaluated":
+            return dataclass_json.from_json(body, Evaluated)
         case _:
             return Failure(
                 FailureKind(body["failure"]), str(body["message"]), _count(body["status"])

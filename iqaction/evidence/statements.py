@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iqaction.calls import Arm
+from iqaction.calls import Arm, FailureKind
 from iqaction.evidence import canon
 from iqaction.evidence.record import (
     Artifact,
@@ -30,11 +30,15 @@ from iqaction.report import Check, Report, StageResult
 
 _LEVEL = 0.95
 _TOLERANCE = 1e-9
+_SPENT = "the stage's time budget ended before all was asked"
 
 
 @dataclass(frozen=True)
 class SetSummary:
-    """Counts of one stage's observations: answers, failures by kind, rows and unusable rows."""
+    """Counts of one stage's observations: answers, failures by kind, rows and unusable rows.
+
+    Among the failures by kind are the marks of a spent time budget, which nobody was asked by.
+    """
 
     artifact: Artifact
     answers: int
@@ -104,10 +108,15 @@ def _plan(run: Run) -> Record:
 
 def _observations(run: Run, stage: str, plan: str) -> Record:
     found = run.sets[stage]
-    failed = sum(found.failed.values())
+    unsent = found.failed.get(FailureKind.BUDGET.value, 0)  # no request, and so no failed one
+    failed = sum(found.failed.values()) - unsent
     asked = found.answers + failed
     figures = [("answers", found.answers, asked)]
-    figures += [(f"failed: {kind}", n, asked) for kind, n in sorted(found.failed.items())]
+    figures += [
+        (f"failed: {kind}", n, asked)
+        for kind, n in sorted(found.failed.items())
+        if kind != FailureKind.BUDGET.value
+    ]
     figures += [("positions", found.rows, found.answers)]
     figures += [("unusable positions", found.unusable, found.rows)]
     return Record(
@@ -124,7 +133,7 @@ def _observations(run: Run, stage: str, plan: str) -> Record:
             for name, value, n in figures
         ),
         missing=(f"{failed} requests have no usable answer",) if failed else (),
-        limitations=_limitations(run.engines),
+        limitations=(*_limitations(run.engines), *((_SPENT,) if unsent else ())),
         observed_at=found.observed_at,
     )
 

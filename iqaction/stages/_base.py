@@ -15,6 +15,7 @@ from iqaction.observed import Engines, Observed, Seen
 from iqaction.plan import Plan, StageSpec, Value
 from iqaction.prompts import Prompt
 from iqaction.report import StageResult, Versus
+from iqaction.stages._unit import Unit
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,14 @@ class Stage(Protocol):
         a plan that compares with it leaves them out."""
         ...
 
+    def by_harness(self, spec: StageSpec) -> bool:
+        """True where lm-evaluation-harness asks in its place: it has to be installed."""
+        ...
+
+    def unit(self, context: Context, name: str) -> Unit | None:
+        """One of its own items whole, for a person; None where it has none of that name."""
+        ...
+
     def ask(self, context: Context) -> Asking: ...
 
     def judge(self, context: Context) -> StageResult: ...
@@ -187,6 +196,12 @@ class _Usual:
 
     def versus(self, a: Context, b: Context) -> Versus:
         return Versus()
+
+    def by_harness(self, spec: StageSpec) -> bool:
+        return False
+
+    def unit(self, context: Context, name: str) -> Unit | None:
+        return None
 
 
 class PromptStage(_Usual):

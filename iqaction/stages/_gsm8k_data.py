@@ -48,7 +48,6 @@ def convert(data: bytes, name: str) -> bytes:
     return kept
 
 
-@lru_cache(maxsize=2)
 def parse(data: bytes, name: str) -> tuple[Problem, ...]:
     """The problems in the file's order.
 
@@ -58,14 +57,23 @@ def parse(data: bytes, name: str) -> tuple[Problem, ...]:
         Naming file and line.
     """
     try:
+        return _problems(data)
+    except ConfigError as exc:
+        raise ConfigError(f"{name}{exc.happened}", expected=exc.expected) from exc
+
+
+@lru_cache(maxsize=2)  # by the bytes alone: a file has one name before it is kept, another after
+def _problems(data: bytes) -> tuple[Problem, ...]:
+    """See :func:`parse`. What went wrong lacks the file's name, and begins with ``:line:``."""
+    try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         at = data.count(b"\n", 0, exc.start) + 1
-        raise ConfigError(f"{name}:{at}: not UTF-8 ({exc.reason})", expected="UTF-8") from exc
+        raise ConfigError(f":{at}: not UTF-8 ({exc.reason})", expected="UTF-8") from exc
     found: list[Problem] = []
     asked: dict[str, int] = {}
     for number, line in _lines(text):
-        place = f"{name}:{number}"
+        place = f":{number}"
         question, answer = _row(line, place)
         gold = numbers.gold(answer)
         if gold is None:
@@ -80,9 +88,9 @@ def parse(data: bytes, name: str) -> tuple[Problem, ...]:
             )
         found.append(Problem(f"gsm8k-{len(found):04d}", question, gold))
         if len(found) > _MOST_ROWS:
-            raise ConfigError(f"{name}: more than {_MOST_ROWS} rows", expected="a smaller file")
+            raise ConfigError(f": more than {_MOST_ROWS} rows", expected="a smaller file")
     if not found:
-        raise ConfigError(f"{name}: no rows in it", expected=_SHAPE + " a line")
+        raise ConfigError(": no rows in it", expected=_SHAPE + " a line")
     return tuple(found)
 
 

@@ -14,7 +14,14 @@ from iqaction.graders import numbers
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Check, Coverage, StageResult, Table
-from iqaction.stages import _gsm8k_data, _gsm8k_prompt, _movers, _paired_report
+from iqaction.stages import (
+    _gsm8k_data,
+    _gsm8k_prompt,
+    _movers,
+    _paired_reach,
+    _paired_report,
+    _paired_tables,
+)
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven, verdict_of
 from iqaction.stages._gsm8k_data import Problem
@@ -38,11 +45,16 @@ from iqaction.stages._paired_items import (
     permuted,
     right,
 )
-from iqaction.stages._paired_report import Words, share_of
+from iqaction.stages._paired_report import Words
+from iqaction.stages._paired_unit import unit_of
+from iqaction.stages._same_prompts import Same, same_prompts
+from iqaction.stages._unit import Unit
+from iqaction.stages._wording import share_of
 from iqaction.stats.paired import Decision, Finding, too_few_solved
 from iqaction.verdict import Verdict
 
 WORDS = Words("gsm8k", "GSM8K", "problems")
+_SAME = Same("gsm8k.template", "GSM8K: chat template")
 _NAME = "the gsm8k data"
 _FIRST = 8  # of the baseline's answers that are looked at before anything is asked
 
@@ -125,6 +137,15 @@ def refusal(context: Context) -> str:
     return ""
 
 
+def whole(context: Context, name: str) -> Unit | None:
+    """One problem whole, for a person."""
+    problem = _problems(context).by_unit.get(name)
+    if problem is None:
+        return None
+    right = numbers.shown(problem.gold)
+    return unit_of(context, questions(context), name, "a problem of gsm8k", right)
+
+
 def judge(context: Context) -> StageResult:
     """The stage's result; see STAGE's module for the rules."""
     if context.baseline is None:
@@ -141,7 +162,7 @@ def judge(context: Context) -> StageResult:
     checks: tuple[Check, ...] = (
         _paired_report.accuracy(found, decisions[0], margin, WORDS),
         _paired_report.completion(found, decisions[1], margin, WORDS),
-        _paired_report.same_prompts(items, WORDS),
+        same_prompts(items, _SAME),
     )
     load, is_lighter = _paired_report.load(context, WORDS.stage)
     if is_lighter:
@@ -207,11 +228,11 @@ def _capture_more(context: Context) -> tuple[str, ...]:
     limit, margin = _limit(context), context.spec.number("margin")
     if limit == context.spec.integer("limit"):
         return ()
-    if not _paired_report.out_of_reach(limit, margin, WORDS):
+    if not _paired_reach.out_of_reach(limit, margin, WORDS.many):
         return ()
     return (
         f"capture the baseline with more problems: with its {limit:,} no candidate can PASS at "
-        f"this margin, and it takes at least {_paired_report.fewest_to_pass(margin):,}",
+        f"this margin, and it takes at least {_paired_reach.fewest_to_pass(margin):,}",
     )
 
 
@@ -249,11 +270,11 @@ def answer(context: Context) -> Callable[[str], str]:
 
 
 def _tables(context: Context, found: Covered, noise: Flips) -> tuple[Table, ...]:
-    flipped = _paired_report.flip_table(found.items, answer(context))
+    flipped = _paired_tables.flip_table(found.items, answer(context))
     margin = context.spec.number("margin")
-    reach = _paired_report.reach_table(found.planned, margin, noise)
+    reach = _paired_reach.reach_table(found.planned, margin, noise)
     return tuple(
-        t for t in (flipped, _paired_report.kinds_table(found.items), reach) if t is not None
+        t for t in (flipped, _paired_tables.kinds_table(found.items), reach) if t is not None
     )
 
 
@@ -285,8 +306,8 @@ def _capture(context: Context) -> StageResult:
         caveats.append(
             f"{noise.flipped} of {noise.n} answers flip between two launches of this reference"
         )
-    reach = _paired_report.reach_table(found.planned, margin, noise)
-    kinds = _paired_report.kinds_table(found.items) if n else None
+    reach = _paired_reach.reach_table(found.planned, margin, noise)
+    kinds = _paired_tables.kinds_table(found.items) if n else None
     any_answer = any(s.right is not None for s in sides.values())
     return StageResult(
         WORDS.stage,

@@ -25,6 +25,7 @@ from iqaction.stages._niah_prompts import differing, measured, reached
 from iqaction.stages._niah_reach import decides, one_look, power
 from iqaction.stages._niah_tables import Row
 from iqaction.stages._paired_items import (
+    MOST_FAULTS,
     Flips,
     Kind,
     Questions,
@@ -43,8 +44,6 @@ _BUCKET = "niah"
 _FOUND = "niah.found"
 _TITLE = "needle in a haystack: "
 _WHERE_P = 0.005  # one-sided, over all lengths and depths together
-_FLIPS_P = 0.01
-_MOST_FAULTS = 50
 
 
 def judge(context: Context) -> StageResult:
@@ -265,7 +264,7 @@ def _faults(rows: Sequence[Row], judged: Sequence[Row]) -> tuple[UnitFault, ...]
             found.append(UnitFault(row.item.unit, _BUCKET, "unusable", f"baseline: {row.left_out}"))
         elif row.too_long[1]:
             found.append(UnitFault(row.item.unit, _BUCKET, "failed", row.too_long[1]))
-    return (*found, *differing(judged))[:_MOST_FAULTS]
+    return (*found, *differing(judged))[:MOST_FAULTS]
 
 
 def _left_out(rows: Sequence[Row]) -> list[str]:
@@ -285,7 +284,7 @@ def _flips(judged: Sequence[Row], at_rest: Flips) -> list[str]:
     if not at_rest.n:
         return [f"{said}; how many change by themselves is not known: no relaunch was asked"]
     p = exceeds_p(now.flipped, now.n, at_rest.flipped, at_rest.n)
-    more = ": more than change by themselves" if p < _FLIPS_P else ""
+    more = ": more than change by themselves" if p < _paired_report.FLIPS_P else ""
     return [f"{said}, {at_rest.flipped} of {at_rest.n} in a relaunch of the baseline{more}"]
 
 
@@ -336,7 +335,7 @@ def _capture(context: Context) -> StageResult:
         faults=tuple(
             UnitFault(item.unit, _BUCKET, "failed", why)
             for item, why in (*((i, s.why) for i, s in failed), *out)
-        )[:_MOST_FAULTS],
+        )[:MOST_FAULTS],
         caveats=(*_little_to_lose(spec, right, n, len(sides)), *measured(spec, kept, asked)),
         next_steps=tables.cut_off([s for _, s in asked]),
         tables=tables.captured(sides),

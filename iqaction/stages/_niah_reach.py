@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from itertools import takewhile
 
-from iqaction.stages._paired_report import can_pass, fewest_to_pass
+from iqaction.stages._paired_reach import can_pass, fewest_to_pass
+from iqaction.stages._wording import points
 from iqaction.stats.looks import Look, looks_at
 from iqaction.stats.paired import PLAIN_Z, pairs_needed, tango, too_few_solved
 
@@ -47,7 +48,7 @@ def out_of_reach(n: int, margin: float) -> str:
     least = fewest_to_pass(margin, looks=1)
     return (
         f"cannot PASS: {n} questions are too few to exclude a loss of more than "
-        f"{_points(margin)}, even where every answer stays right (it takes {least}: raise "
+        f"{points(margin)}, even where every answer stays right (it takes {least}: raise "
         "`trials`)"
     )
 
@@ -60,11 +61,11 @@ def decides(n: int, margin: float) -> str:
     fails = next((k for k in range(kept, n + 1) if _proves(k, n, margin)), None)
     solved = next((k for k in range(n + 1) if not too_few_solved(k, n, margin)), None)
     if not kept or solved is None:
-        passes = f"cannot exclude a loss of more than {_points(margin)} even where nothing changes"
+        passes = f"cannot exclude a loss of more than {points(margin)} even where nothing changes"
     else:
         most = "no answer is lost" if kept == 1 else f"at most {kept - 1} are lost"
         passes = (
-            f"exclude a loss of more than {_points(margin)} where {most} and the baseline has "
+            f"exclude a loss of more than {points(margin)} where {most} and the baseline has "
             f"{solved} or more right"
         )
     shows = f"{fails} lost and none gained show one" if fails is not None else "none can show one"
@@ -80,7 +81,3 @@ def power(lost: int, gained: int, n: int, margin: float) -> str:
     if more <= 0:
         return "a few more questions would decide it at these rates: raise `trials`"
     return f"about {more} more questions would decide it at these rates: raise `trials`"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:g} points"

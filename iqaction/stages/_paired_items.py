@@ -41,7 +41,7 @@ from iqaction.stats.paired import decide as decide_at
 LOOKS = 6
 LOSS_P = 0.002  # McNemar's exact p, two-sided, without which nothing FAILs
 AGAIN = 1  # attempt number of what failed and was asked once more
-_MOST_FAULTS = 50
+MOST_FAULTS = 50  # that are named
 _SHOWN = 60  # characters of a model's text in a cell
 
 
@@ -412,7 +412,7 @@ def faults(items: Sequence[Item], bucket: str) -> tuple[UnitFault, ...]:
         kind = {Kind.MISSING: "missing", Kind.FAULT: "unusable"}.get(side.kind, "failed")
         whose = "" if side is item.candidate else "baseline: "
         named.append(UnitFault(item.unit, bucket, kind, f"{whose}{side.why}"))
-    return tuple(named[:_MOST_FAULTS])
+    return tuple(named[:MOST_FAULTS])
 
 
 def settles(found: Covered, margin: float) -> bool:

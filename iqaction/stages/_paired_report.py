@@ -1,4 +1,4 @@
-"""Paired items in a maintainer's words: checks, tables and caveats. Decides nothing, asks nothing.
+"""Paired items in a maintainer's words: checks and caveats. Decides nothing, asks nothing.
 
 What was found stands in a ``Decision`` already; here it gets its verdict's word, its reason with
 the figures in it, and what would decide it where it is open.
@@ -6,37 +6,33 @@ the figures in it, and what would decide it where it is open.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from statistics import NormalDist
 
 from iqaction.calls import Arm
-from iqaction.report import Check, Estimate, Table
+from iqaction.report import Check, Estimate
 from iqaction.stages._base import Context
-from iqaction.stages._paired_items import LOOKS, Covered, Flips, Graded, Item, Kind, flips
-from iqaction.stages._paths import first_difference
-from iqaction.stats.looks import Look, equal_looks
-from iqaction.stats.paired import (
-    PLAIN_Z,
-    SOLVED_MARGINS,
-    Decision,
-    Finding,
-    Reach,
-    pairs_needed,
-    reach,
-    tango,
-    too_few_solved,
+from iqaction.stages._paired_items import (
+    LOOKS,
+    Covered,
+    Flips,
+    Graded,
+    Item,
+    Kind,
+    completed,
+    flips,
+    right,
 )
-from iqaction.stats.proportions import exceeds_p, wilson
+from iqaction.stages._wording import percent, points, share_of
+from iqaction.stats.looks import equal_looks
+from iqaction.stats.paired import SOLVED_MARGINS, Decision, Finding, pairs_needed
+from iqaction.stats.proportions import exceeds_p
 from iqaction.verdict import Verdict
 
 _VERDICTS = {Finding.WITHIN: Verdict.PASS, Finding.BEYOND: Verdict.FAIL}
-_MOST_FLIPS = 50  # rows of the table
-_FLIPS_P = 0.01
-_TYPICAL = (0.01, 0.03, 0.06)  # shares that flip between two launches of one engine
+FLIPS_P = 0.01  # beyond which more flip than between two launches of the baseline
 
 
 @dataclass(frozen=True)
@@ -46,53 +42,6 @@ class Words:
     stage: str
     title: str
     many: str
-
-
-def percent(share: float) -> str:
-    """A share as "91.2 %"."""
-    return f"{100 * share:.1f} %"
-
-
-def points(share: float) -> str:
-    """A difference of shares as "1.3 points"."""
-    return f"{100 * share:.3g} points" if abs(share) >= 0.0005 else "0 points"
-
-
-def share_of(hits: int, n: int) -> str:
-    """A share with Wilson's 95 % interval, for display."""
-    low, high = wilson(hits, n, 0.95)
-    return f"{percent(hits / n)} ({100 * low:.1f} to {100 * high:.1f})" if n else "nothing"
-
-
-def out_of_reach(planned: int, margin: float, words: Words) -> str:
-    """Why that many items cannot PASS whatever is answered; "" where they can."""
-    if SOLVED_MARGINS * margin >= 1:
-        return (
-            f"cannot PASS: with a margin of {points(margin)} no baseline solves the "
-            f"{SOLVED_MARGINS} margins that there must be to lose"
-        )
-    if can_pass(planned, margin):
-        return ""
-    return (
-        f"cannot PASS: {planned:,} {words.many}, and it takes at least "
-        f"{fewest_to_pass(margin):,} to exclude a loss of {points(margin)}, even where no answer "
-        "flips"
-    )
-
-
-def can_pass(n: int, margin: float, looks: int = LOOKS) -> bool:
-    """True where n items that all are and stay right exclude a loss of the margin at last, and
-    are provably enough to lose."""
-    if n < 1 or too_few_solved(n, n, margin):
-        return False
-    bound = tango(0, 0, n, equal_looks(n, looks)[-1].z)
-    return bound is not None and bound.high <= margin
-
-
-def fewest_to_pass(margin: float, looks: int = LOOKS) -> int:
-    """With how many items a PASS is within reach; ``margin`` below .1, which no number reaches."""
-    least = max(1, math.floor(PLAIN_Z**2 * (1 - margin) / margin))  # at a single look
-    return next(n for n in count(least) if can_pass(n, margin, looks))
 
 
 def load(context: Context, stage: str) -> tuple[str, bool]:
@@ -125,97 +74,135 @@ SAME_LOAD = "give the plan the `concurrency` that the baseline was captured with
 
 def accuracy(found: Covered, decision: Decision | None, margin: float, words: Words) -> Check:
     """Does the candidate lose items that the baseline has right?"""
-    metric, title = f"{words.stage}.accuracy", f"{words.title}: right answers"
-    if decision is None:
-        return _no_look(found, metric, title, words)
-    items = found.items[: decision.look.n]
-    hits = _hits(items, lambda side: side.right)
-    said = (
-        f"baseline {share_of(hits[0], len(items))} right, candidate "
-        f"{share_of(hits[1], len(items))} of {len(items):,} {words.many}; "
-        f"{decision.counts.lost} lost, {decision.counts.gained} gained"
-    )
-    meant = {
-        Finding.GAINED: (
+
+    def said(at: Decision, items: Sequence[Item], before: str, now: str) -> str:
+        return (
+            f"baseline {before} right, candidate {now} of {len(items):,} {words.many}; "
+            f"{at.counts.lost} lost, {at.counts.gained} gained"
+        )
+
+    asked = _Asked(
+        "accuracy",
+        "right answers",
+        right,
+        said,
+        gained=(
             "a gain of more than the margin is no faster engine's: is it the same model, and the "
             "same prompt?"
         ),
-        Finding.TOO_FEW_SOLVED: (
+        too_few=(
             f"too few solved to lose: the baseline must provably solve {SOLVED_MARGINS} margins "
-            f"({percent(SOLVED_MARGINS * margin)}){_too_few(hits[0], len(items), words)}"
+            f"({percent(SOLVED_MARGINS * margin)})"
         ),
-    }
-    return _check(_Line(metric, title, said, meant), found, decision, hits)
+    )
+    return _check(asked, found, decision, words)
 
 
 def completion(found: Covered, decision: Decision | None, margin: float, words: Words) -> Check:
     """Do as many whole texts come, neither failed nor cut off?"""
-    metric, title = f"{words.stage}.completion", f"{words.title}: whole answers"
-    if decision is None:
-        return _no_look(found, metric, title, words)
-    items = found.items[: decision.look.n]
-    hits = _hits(items, lambda side: side.completed)
-    said = (
-        f"whole answers: baseline {share_of(hits[0], len(items))}, candidate "
-        f"{share_of(hits[1], len(items))} of {len(items):,}; the candidate {_unfinished(items)}"
-    )
-    meant = {
-        Finding.GAINED: (
+
+    def said(at: Decision, items: Sequence[Item], before: str, now: str) -> str:
+        return (
+            f"whole answers: baseline {before}, candidate {now} of {len(items):,}; the candidate "
+            f"{_unfinished(items)}"
+        )
+
+    asked = _Asked(
+        "completion",
+        "whole answers",
+        completed,
+        said,
+        gained=(
             "more of its texts end within the limit, by more than the margin: is it the same "
             "model, and the same prompt?"
         ),
-        Finding.TOO_FEW_SOLVED: (
+        too_few=(
             "too few of the baseline's own texts provably end within the token limit to lose any"
-            + (_too_few(hits[0], len(items), words) or ": raise `max_tokens`")
         ),
-    }
-    return _check(_Line(metric, title, said, meant), found, decision, hits)
-
-
-def _too_few(hits: int, n: int, words: Words) -> str:
-    """Where all are right, it is their number that is too small, and no answer's fault."""
-    return f", and {n:,} {words.many} are too few to prove it" if hits == n else ""
+        advice=": raise `max_tokens`",
+    )
+    return _check(asked, found, decision, words)
 
 
 @dataclass(frozen=True)
-class _Line:
-    metric: str
+class _Asked:
+    """What is asked of every item's two sides, and how the findings read.
+
+    Attributes
+    ----------
+    said
+        The figures in words, of the decision, its items and both sides' shares.
+    gained, too_few
+        What these findings mean.
+    advice
+        After ``too_few``, where more of the same items would not be the way.
+    """
+
+    name: str
     title: str
-    said: str
-    meant: dict[Finding, str]
+    side: Callable[[Graded], bool | None]
+    said: Callable[[Decision, Sequence[Item], str, str], str]
+    gained: str
+    too_few: str
+    advice: str = ""
 
 
-def _check(line: _Line, found: Covered, decision: Decision, hits: tuple[int, int]) -> Check:
-    n, margin = decision.look.n, decision.margin
+def _check(asked: _Asked, found: Covered, decision: Decision | None, words: Words) -> Check:
+    metric, title = f"{words.stage}.{asked.name}", f"{words.title}: {asked.title}"
+    if decision is None:
+        return _no_look(found, metric, title, words)
+    n, items = decision.look.n, found.items[: decision.look.n]
+    before = sum(asked.side(item.baseline) is True for item in items)
+    now = sum(asked.side(item.candidate) is True for item in items)
+    lacks = _lacks(found)
+    return Check(
+        metric,
+        title,
+        _VERDICTS.get(decision.finding, Verdict.UNPROVEN),
+        "; ".join(
+            (
+                *lacks,
+                f"{asked.said(decision, items, share_of(before, n), share_of(now, n))}: "
+                f"{_meant(asked, decision, before == n, words)}",
+                *_worst(decision),
+            )
+        ),
+        _estimate(metric, found, decision),
+        decision.margin,
+        baseline=before / n,
+        candidate=now / n,
+        power=_power(found, decision, lacks=bool(lacks)),
+    )
+
+
+def _lacks(found: Covered) -> tuple[str, ...]:
+    """What is missing from the evidence, at the end and in the middle."""
     missing = sum(item.is_missing for item in found.items)
     short = found.planned - len(found.items) if found.whole and not found.cut else 0
-    reason = f"{line.said}: {line.meant.get(decision.finding) or _bounds(decision)}"
-    lacking = n - decision.counts.answered
-    if lacking and decision.finding is not Finding.BEYOND:
-        reason += f"; {lacking} without an answer count at their worst"
-    if missing:
-        reason = (
-            f"{missing} of {len(found.items):,} answers are missing from the evidence; {reason}"
-        )
+    said = []
     if short:
-        reason = f"the last {short:,} answers are missing from the evidence; {reason}"
-    if decision.finding is not Finding.UNDECIDED:
-        power = ""
-    elif missing or short or lacking:
-        power = "answers are lacking: ask those again before more"
-    else:
-        power = _power(found, decision)
-    return Check(
-        line.metric,
-        line.title,
-        _VERDICTS.get(decision.finding, Verdict.UNPROVEN),
-        reason,
-        _estimate(line.metric, found, decision),
-        margin,
-        baseline=hits[0] / n,
-        candidate=hits[1] / n,
-        power=power,
-    )
+        said.append(f"the last {short:,} answers are missing from the evidence")
+    if missing:
+        said.append(f"{missing} of {len(found.items):,} answers are missing from the evidence")
+    return tuple(said)
+
+
+def _meant(asked: _Asked, decision: Decision, all_right: bool, words: Words) -> str:
+    if decision.finding is Finding.GAINED:
+        return asked.gained
+    if decision.finding is not Finding.TOO_FEW_SOLVED:
+        return _bounds(decision)
+    if all_right:  # then it is their number that is too small, and no answer's fault
+        n = decision.look.n
+        return f"{asked.too_few}, and {n:,} {words.many} are too few to prove it"
+    return asked.too_few + asked.advice
+
+
+def _worst(decision: Decision) -> tuple[str, ...]:
+    lacking = decision.look.n - decision.counts.answered
+    if not lacking or decision.finding is Finding.BEYOND:
+        return ()
+    return (f"{lacking} without an answer count at their worst",)
 
 
 def _no_look(found: Covered, metric: str, title: str, words: Words) -> Check:
@@ -245,13 +232,6 @@ def _bounds(decision: Decision) -> str:
     return f"between {points(-lower)} better and {points(upper)} worse, and {allowed}"
 
 
-def _hits(items: Sequence[Item], side: Callable[[Graded], bool | None]) -> tuple[int, int]:
-    return (
-        sum(side(item.baseline) is True for item in items),
-        sum(side(item.candidate) is True for item in items),
-    )
-
-
 def _unfinished(items: Sequence[Item]) -> str:
     sides = [item.candidate for item in items]
     cut = sum(side.right is not None and not side.ended for side in sides)
@@ -273,7 +253,12 @@ def _estimate(metric: str, found: Covered, decision: Decision) -> Estimate:
     )
 
 
-def _power(found: Covered, decision: Decision) -> str:
+def _power(found: Covered, decision: Decision, *, lacks: bool) -> str:
+    """What would decide it where it is open."""
+    if decision.finding is not Finding.UNDECIDED:
+        return ""
+    if lacks or decision.counts.answered < decision.look.n:
+        return "answers are lacking: ask those again before more"
     counts, n, planned = decision.counts, decision.look.n, found.planned
     last = equal_looks(planned, LOOKS)[-1].z
     needed = pairs_needed(counts.lost / n, counts.gained / n, decision.margin, z=last)
@@ -284,108 +269,6 @@ def _power(found: Covered, decision: Decision) -> str:
     return (
         f"it takes about {max(needed, n + 1):,} items to decide it (80 %); the plan has {planned:,}"
     )
-
-
-def same_prompts(items: Sequence[Item], words: Words) -> Check:
-    """Did the questions reach the model as the baseline's did? A difference never PASSes."""
-    metric, title = f"{words.stage}.template", f"{words.title}: chat template"
-    both = [i for i in items if i.is_paired]
-    told = [(i.unit, _difference(i.baseline, i.candidate)) for i in both]
-    differing = [(unit, said) for unit, said in told if said]
-    unknown = sum(said is None for _, said in told)
-    if differing:
-        reason = (
-            f"{len(differing)} of {len(both):,} questions reach the model as other tokens than in "
-            f"the baseline ({differing[0][0]}: {differing[0][1]}): another chat template, system "
-            "prompt or tokenizer, so that the answers are to other questions"
-        )
-    elif unknown or not both:
-        reason = (
-            f"{unknown:,} of {len(both):,} questions: how many tokens they are is not known of "
-            "both arms, so that a changed chat template would not be seen"
-        )
-    else:
-        said = f"all {len(both):,} questions reach the model as before"
-        return Check(metric, title, Verdict.PASS, said)
-    return Check(metric, title, Verdict.UNPROVEN, reason)
-
-
-def _difference(a: Graded, b: Graded) -> str | None:
-    """What differs; "" where nothing does; None where it cannot be told."""
-    counted = a.prompt_tokens is not None and b.prompt_tokens is not None
-    if counted and a.prompt_tokens != b.prompt_tokens:
-        return f"{a.prompt_tokens} prompt tokens before, {b.prompt_tokens} now"
-    if a.prompt_ids is not None and b.prompt_ids is not None:
-        at = first_difference(a.prompt_ids, b.prompt_ids)
-        return "" if at is None else f"prompt token {at} differs"
-    return "" if counted else None
-
-
-def flip_table(items: Sequence[Item], answer: Callable[[str], str]) -> Table | None:
-    """What changed between right and wrong, with both answers; what was lost comes first.
-    ``answer`` is the right one."""
-    flipped = [i for i in items if {i.baseline.right, i.candidate.right} == {True, False}]
-    if not flipped:
-        return None
-    flipped.sort(key=lambda i: (not i.baseline.right, i.unit))
-    rows = tuple(
-        (
-            "lost" if i.baseline.right else "gained",
-            i.unit,
-            answer(i.unit),
-            _said(i.baseline),
-            _said(i.candidate),
-            i.baseline.end,
-            i.candidate.end,
-        )
-        for i in flipped[:_MOST_FLIPS]
-    )
-    shown = f", {_MOST_FLIPS} of {len(flipped)}" if len(flipped) > _MOST_FLIPS else ""
-    head = ("", "item", "right", "baseline", "candidate", "baseline's end", "candidate's end")
-    return Table(f"answers that flipped{shown}", head, rows)
-
-
-def _said(side: Graded) -> str:
-    return side.shown or side.kind.value
-
-
-def kinds_table(items: Sequence[Item]) -> Table:
-    """What came of the items, and by which rule answers were read, by side."""
-    sides = [i.baseline for i in items], [i.candidate for i in items]
-    kinds = [Counter(s.kind.value for s in side) for side in sides]
-    rules = [Counter(f"read by: {s.rule}" for s in side if s.rule) for side in sides]
-    order = [k.value for k in Kind if any(c[k.value] for c in kinds)]
-    order += sorted({*rules[0], *rules[1]})
-    both = [a + b for a, b in zip(kinds, rules, strict=True)]
-    rows = tuple((name, float(both[0][name]), float(both[1][name])) for name in order)
-    return Table("what came of the items", ("", "baseline", "candidate"), rows)
-
-
-def reach_table(planned: int, margin: float, floor: Flips) -> Table | None:
-    """What the plan's items can decide, at the flip rate of the A/A floor and at usual ones."""
-    if not planned:
-        return None
-    last = equal_looks(planned, LOOKS)[-1]
-    rows = []
-    if floor.rate is not None:
-        rows.append(_reach_row(f"{percent(floor.rate)} (A/A floor)", floor.rate, last, margin))
-    rows += [_reach_row(percent(rate), rate, last, margin) for rate in _TYPICAL]
-    return Table(
-        f"what {planned:,} items can decide",
-        (
-            "answers that flip by chance",
-            "unchanged: proven within the margin",
-            "items to prove it in 80 %",
-            "loss that fails in 80 %",
-        ),
-        tuple(rows),
-    )
-
-
-def _reach_row(name: str, rate: float, last: Look, margin: float) -> tuple[str, str, str, str]:
-    can: Reach = reach(last.n, min(rate, 0.99), margin, z=last.z)
-    fails = "none" if can.drop_that_fails is None else points(can.drop_that_fails)
-    return name, percent(can.passes), f"{can.pairs_to_pass:,}", fails
 
 
 def caveats(found: Covered, floor: Flips, words: Words) -> tuple[str, ...]:
@@ -428,7 +311,7 @@ def _flips_said(items: Sequence[Item], floor: Flips) -> list[str]:
     now = flips(items)
     if not floor.n:
         return ["no A/A floor of flips: the baseline was not asked a second time after a restart"]
-    if exceeds_p(now.flipped, now.n, floor.flipped, floor.n) >= _FLIPS_P:
+    if exceeds_p(now.flipped, now.n, floor.flipped, floor.n) >= FLIPS_P:
         return []
     return [
         f"{now.flipped} of {now.n:,} answers flipped between right and wrong, and only "

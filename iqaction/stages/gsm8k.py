@@ -5,6 +5,9 @@ babysitting. How much did she earn?" at temperature 0. The baseline wrote "... 1
 #### 10", which is right; the candidate writes "... 12 x .8 = 9.6. #### 9.60", which is not: one
 lost. What was lost, less what was gained, is compared with a margin, item by item.
 
+Where the plan says `backend: lm-eval`, lm-evaluation-harness asks its own task instead and its
+figures are recorded, not judged: see `_gsm8k_harness`.
+
 The problems come in an order that the plan's seed fixes, and are judged at six looks that were
 fixed before: asking ends at the first that decides.
 """
@@ -25,9 +28,9 @@ from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import StageResult, Versus
 from iqaction.shards import part
-from iqaction.stages import _gsm8k_data, _paired_report, _versus_items
+from iqaction.stages import _gsm8k_data, _gsm8k_harness, _paired_reach, _versus_items
 from iqaction.stages._base import Asking, Context, OwnStage, Param, Round, in_flight
-from iqaction.stages._gsm8k_judge import WORDS, answer, judge, questions, refusal
+from iqaction.stages._gsm8k_judge import WORDS, answer, judge, questions, refusal, whole
 from iqaction.stages._gsm8k_prompt import WORDINGS
 from iqaction.stages._paired_items import (
     AGAIN,
@@ -38,6 +41,7 @@ from iqaction.stages._paired_items import (
     graded,
     settles,
 )
+from iqaction.stages._unit import Unit
 from iqaction.stats.looks import equal_looks
 
 _ALL = 1319  # rows of the pinned test split
@@ -53,6 +57,7 @@ PARAMS = (
     Param("margin", "share", 0.02, "right answers that may be lost", 0.001, 0.099),
     Param("chat_template_kwargs", "object", "", "passed to the chat template"),
     Param("wording", "choice", "v1", "how a problem is put", choices=tuple(WORDINGS)),
+    Param("backend", "choice", _gsm8k_harness.BUILTIN, "who asks", choices=_gsm8k_harness.BACKENDS),
 )
 
 
@@ -61,20 +66,25 @@ class Gsm8k(OwnStage):
 
     params = PARAMS
     margins: Mapping[str, float | None] = {}
-    comparable = ("data_sha256", "max_tokens", "chat_template_kwargs", "wording")
+    comparable = ("data_sha256", "max_tokens", "chat_template_kwargs", "wording", "backend")
 
     def data(self, spec: StageSpec) -> str:
-        return spec.text("data")
+        return "" if self.by_harness(spec) else spec.text("data")
 
     def convert(self, data: bytes, name: str) -> bytes:
         return _gsm8k_data.convert(data, name)
 
+    def by_harness(self, spec: StageSpec) -> bool:
+        return _gsm8k_harness.is_meant(spec)
+
     def check(self, spec: StageSpec, plan: Plan) -> str:
-        return ""
+        return _gsm8k_harness.check(spec, PARAMS) if self.by_harness(spec) else ""
 
     def out_of_reach(self, spec: StageSpec, plan: Plan) -> str:
+        if self.by_harness(spec):
+            return _gsm8k_harness.out_of_reach(spec)
         limit, margin = spec.integer("limit"), spec.number("margin")
-        said = _paired_report.out_of_reach(limit, margin, WORDS)
+        said = _paired_reach.out_of_reach(limit, margin, WORDS.many)
         return said.replace("cannot PASS", "cannot support a PASS") if plan.is_capture else said
 
     def needs(self, spec: StageSpec, arm: Arm) -> frozenset[Capability]:
@@ -84,6 +94,9 @@ class Gsm8k(OwnStage):
         """The problems look by look until one decides, each look's failures once more; all at
         once where nothing can be decided on the way: in a capture, in a part of the plan, and
         where the time is limited."""
+        if self.by_harness(context.spec):
+            yield from _gsm8k_harness.ask(context)
+            return
         if context.launch > 1 or refusal(context):
             return
         asked = questions(context)
@@ -99,7 +112,12 @@ class Gsm8k(OwnStage):
                 return
             done = end
 
+    def unit(self, context: Context, name: str) -> Unit | None:
+        return None if self.by_harness(context.spec) else whole(context, name)
+
     def judge(self, context: Context) -> StageResult:
+        if self.by_harness(context.spec):
+            return _gsm8k_harness.judge(context)
         return judge(context)
 
     def versus(self, a: Context, b: Context) -> Versus:

@@ -38,6 +38,8 @@ from iqaction.stages._niah_items import (
 from iqaction.stages._niah_judge import judge
 from iqaction.stages._niah_reach import out_of_reach
 from iqaction.stages._paired_items import AGAIN, Questions
+from iqaction.stages._paired_unit import unit_of
+from iqaction.stages._unit import Unit
 
 _LEAST_FILLER = 32  # tokens, in the shortest text
 
@@ -108,6 +110,15 @@ class Niah(OwnStage):
         if context.arm is not Arm.BASELINE:
             units = [u for u in units if is_comparable(known, kept, u)]
         yield from _asking(context, known, units)
+
+    def unit(self, context: Context, name: str) -> Unit | None:
+        item = next((i for i in items(context.spec) if i.unit == name), None)
+        if item is None:
+            return None
+        reference = context.baseline.seen if context.baseline else context.seen
+        asked = questions(context.spec, reference.get(NIAH, {}))
+        about = f"a needle at depth {item.depth:g} of {item.length:,} tokens"
+        return unit_of(context, asked, name, about, code(context.spec, item))
 
     def judge(self, context: Context) -> StageResult:
         return judge(context)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iqaction.calls import Arm, Capability, Message
 from iqaction.errors import ConfigError
-from iqaction.inputs import Request, freeze, read_request, warnings, with_flags
+from iqaction.inputs import Request, files, freeze, read_request, warnings, with_flags
 from iqaction.observed import Observed
 from iqaction.plan import Margin, Plan, StageSpec, from_json, to_json
 from iqaction.prompts import Prompt, PromptSet
@@ -568,3 +568,20 @@ def test_warnings__capture() -> None:
     (warning,) = warnings(plan(20))
 
     assert warning.startswith("cannot support a PASS")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "data", "named"),
+    [
+        ("default", "default", []),
+        ("demo", "default", []),
+        ("demo", "demo", ["gsm8k.data"]),
+        ("mine.jsonl", "rows.parquet", ["trajectory.prompts", "gsm8k.data"]),
+    ],
+)
+def test_files__what_is_no_file(prompts: str, data: str, named: list[str]) -> None:
+    """`demo` is a built-in set of prompts and no built-in data: there it names a file, which is
+    watched like any other that the questions are in."""
+    plan = f"stages: [{{trajectory: {{prompts: {prompts}}}}}, {{gsm8k: {{data: {data}}}}}]"
+
+    assert [key for key, _ in files(read_request(plan, "plan.yml"))] == named

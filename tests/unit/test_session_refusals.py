@@ -9,10 +9,11 @@ import pytest
 from fake_engine import FakeEngine, captured, compared
 from world import ENGINE, World
 
-from iqaction import session
+from iqaction import harness, session
 from iqaction.calls import Arm
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.observed import Observed
+from iqaction.plan import Plan, StageSpec
 from iqaction.progress import Quiet
 from iqaction.session import RunOptions
 
@@ -90,6 +91,19 @@ def test_run__nobody_to_ask(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_run__without_the_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that needs lm-evaluation-harness is refused without it before anything is made."""
+    monkeypatch.setattr(harness, "_PACKAGE", "no_such_package_as_this")
+    plan = tmp_path / "plan.yml"
+    plan.write_text("stages: [{gsm8k: {backend: lm-eval, required: false}}]")
+    options = RunOptions(tmp_path / "e", plan, "http://127.0.0.1:9")
+
+    with pytest.raises(ConfigError, match="is not installed in this Python"):
+        session.run(options, progress=Quiet())
+
+    assert not (tmp_path / "e").exists()
+
+
 def test_run__unreachable(tmp_path: Path) -> None:
     """An endpoint that nobody answers gives a report, NOT RUN, and the reason."""
     outcome = session.run(
@@ -131,3 +145,24 @@ def test_relaunch__out_of_order(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="--launch 9: 0 relaunches were observed"):
         session.run(replace(options, launch=9), progress=Quiet())
+
+
+def planned(*stages: tuple[str, object]) -> Plan:
+    specs = tuple(StageSpec(n, {} if c is None else {"concurrency": c}) for n, c in stages)
+    return Plan(specs, "0" * 64, (), ())
+
+
+@pytest.mark.parametrize(
+    ("stages", "number"),
+    [
+        ([("gsm8k", 8), ("trajectory", "auto"), ("score", None)], None),
+        ([("gsm8k", "auto"), ("trajectory", 4)], 4),
+        ([("trajectory", 4), ("niah", 2)], 4),
+        ([("sampling", None), ("niah", "auto"), ("gsm8k", 3)], 3),
+        ([("sampling", None)], None),
+    ],
+)
+def test_planned__traffic_is_the_trajectory(stages: list[tuple[str, object]], number: int) -> None:
+    """How many requests traffic has is what the plan says of the trajectory, wherever in the plan
+    it stands; what another stage says of itself counts only where there is no trajectory."""
+    assert session._planned(planned(*stages)) == number

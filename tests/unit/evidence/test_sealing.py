@@ -27,7 +27,7 @@ from evidence_factory import (
 )
 from kill_points import STEPS, state
 
-from iqaction.calls import Arm, TokenIds
+from iqaction.calls import Arm, Failure, FailureKind, TokenIds
 from iqaction.errors import EvidenceError
 from iqaction.evidence.canon import identify
 from iqaction.evidence.store import Folder
@@ -205,6 +205,27 @@ def test_seal__lines_go_over_byte_by_byte(tmp_path):
 
     assert stored == kept
     assert not (tmp_path / "e/journal.jsonl").exists()
+
+
+def test_seal__a_spent_budget_is_no_failed_request(tmp_path):
+    """The mark that a time budget leaves is a request that was never sent: it is counted neither
+    as asked nor as failed, and the record says why not all was asked."""
+    with new(tmp_path / "e") as folder:
+        fill(folder)
+        mark = observation("p-1", Failure(FailureKind.BUDGET, "the time budget is spent"), "more")
+        folder.keep("score", mark)
+        folder.seal(report())
+    (made,) = (
+        r["predicate"]
+        for r in records(tmp_path / "e")["observations"]
+        if r["subject"][0]["name"] == "observations/score.jsonl.gz"
+    )
+    answered = next(m for m in made["metrics"] if m["name"] == "answers")
+
+    assert (answered["value"], answered["n"]) == (2.0, 2)
+    assert [m["name"] for m in made["metrics"] if m["name"].startswith("failed")] == []
+    assert made["missing"] == []
+    assert "the stage's time budget ended before all was asked" in made["limitations"]
 
 
 def test_seal__packed_bytes_hold_no_time_and_no_name(tmp_path):

@@ -34,6 +34,18 @@ def test_parse() -> None:
     assert (second.unit, second.gold) == ("gsm8k-0001", 6)
 
 
+def test_parse__once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is read once, though it has a path when it comes in and none when it is judged."""
+    rows: list[str] = []
+    kept, real = ROW.replace(b"2 + 2", b"20 + 20").replace(b"4", b"40"), _gsm8k_data._row
+    monkeypatch.setattr(_gsm8k_data, "_row", lambda line, at: rows.append(at) or real(line, at))
+
+    convert(kept, "problems.jsonl")
+    parse(kept, "the gsm8k data")
+
+    assert rows == [":1"]
+
+
 def test_parse__the_tests_own_problems() -> None:
     """The problems that the tests ask a real model are of that shape."""
     found = parse(PROBLEMS.read_bytes(), "x")

@@ -21,12 +21,6 @@ from iqaction.stages._paired_report import (
     accuracy,
     caveats,
     completion,
-    flip_table,
-    out_of_reach,
-    points,
-    reach_table,
-    same_prompts,
-    share_of,
 )
 from iqaction.verdict import Verdict
 
@@ -114,61 +108,6 @@ def test_completion() -> None:
     assert completion(covered(), None, 0.02, WORDS).verdict is Verdict.UNPROVEN
 
 
-@pytest.mark.parametrize(
-    ("planned", "margin", "said"),
-    [
-        (1319, 0.02, ""),
-        (205, 0.02, ""),
-        (204, 0.02, "204 questions, and it takes at least 205"),
-        (1, 0.02, "1 questions, and it takes at least 205"),
-        (380, 0.099, "it takes at least 381"),
-        (381, 0.099, ""),
-        (0, 0.02, "at least 205"),
-        (5000, 0.1, "no baseline solves the 10 margins"),
-    ],
-)
-def test_out_of_reach(planned: int, margin: float, said: str) -> None:
-    """The fewest items that could PASS are named; a margin that nothing can lose, too."""
-    found = out_of_reach(planned, margin, WORDS)
-
-    assert (said in found) if said else found == ""
-
-
-def test_same_prompts() -> None:
-    """Ids that differ are found where the counts agree; what is not known does not PASS."""
-    a = Graded(Kind.RIGHT, prompt_ids=(1, 2), prompt_tokens=2)
-    b = Graded(Kind.RIGHT, prompt_ids=(1, 3), prompt_tokens=2)
-    only_ids = Graded(Kind.RIGHT, prompt_ids=(1, 2))
-
-    assert same_prompts([Item("u", a, a)], WORDS).verdict is Verdict.PASS
-    assert same_prompts([Item("u", only_ids, only_ids)], WORDS).verdict is Verdict.PASS
-    assert "prompt token 1 differs" in same_prompts([Item("u", a, b)], WORDS).reason
-    for none in ([], [Item("u", a, Graded(Kind.RIGHT))], [Item("u", a, LOST)]):
-        assert same_prompts(none, WORDS).verdict is Verdict.UNPROVEN
-
-
-def test_flip_table() -> None:
-    """At most fifty rows, and the title says of how many; nothing flipped has no table."""
-    table = flip_table(covered((R, W, 70)).items, lambda unit: "1")
-
-    assert table is not None
-    assert (table.title, len(table.rows)) == ("answers that flipped, 50 of 70", 50)
-    assert flip_table(covered((R, R, 3), (R, LOST, 3)).items, lambda unit: "1") is None
-
-
-def test_reach_table() -> None:
-    """What a plan can decide is told at the floor's rate first, and at usual ones."""
-    table = reach_table(1319, 0.02, Flips(40, 1319))
-
-    assert table is not None
-    assert [row[0] for row in table.rows] == ["3.0 % (A/A floor)", "1.0 %", "3.0 %", "6.0 %"]
-    assert table.rows[1][2] == "417"
-    assert reach_table(0, 0.02, Flips(0, 0)) is None
-    tiny = reach_table(1, 0.02, Flips(1, 1))
-    assert tiny is not None
-    assert tiny.rows[0][3] == "none"
-
-
 def test_caveats() -> None:
     """Failures of either side, odd answers and a subset are said."""
     odd = Graded(Kind.RIGHT, flags=("odd",))
@@ -179,14 +118,3 @@ def test_caveats() -> None:
     assert "candidate: 3 of 10 questions failed" in said
     assert "baseline: 2 of 10 questions failed" in said
     assert "5 of 10 answers: odd" in said
-
-
-def test_figures() -> None:
-    """Shares and differences as they are read."""
-    assert share_of(0, 0) == "nothing"
-    assert share_of(9, 10) == "90.0 % (59.6 to 98.2)"
-    assert (points(0.02), points(0.0131), points(0.00001)) == (
-        "2 points",
-        "1.31 points",
-        "0 points",
-    )
