@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, stages
+from iqaction import acceptance, attribution, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -152,7 +152,7 @@ def _was_observed(observed: Observed, spec: StageSpec, look: int) -> bool:
 
 
 def _problems(observed: Observed) -> tuple[str, ...]:
-    found = list(observed.problems)
+    found = [*observed.problems, *attribution.unattributed(observed)]
     missing = [i for i in observed.plan.prompt_ids if i not in observed.prompts]
     if missing:
         found.append(f"{len(missing)} prompts of the plan are not in the evidence's prompt file")
@@ -161,7 +161,9 @@ def _problems(observed: Observed) -> tuple[str, ...]:
         return (*found, *_mixed(observed))
     if baseline is None:
         return (*found, "the baseline's evidence is missing from this folder")
-    found += [f"baseline: {p}" for p in (*baseline.problems, *_mixed(baseline))]
+    theirs = (*baseline.problems, *attribution.unattributed(baseline), *_mixed(baseline))
+    found += [f"baseline: {p}" for p in theirs]
+    found += attribution.load_unknown(observed, baseline)
     load = _load(observed)
     if load is not None and load[1] < load[0]:
         found.append(f"{_drift(observed)}: faults under load would not be seen")

@@ -40,8 +40,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "errors", "graders", "observed", "plan", "prompts", "report", "rows", "shards"),
         *("stats", "verdict"),
     },
+    "attribution": {"calls", "observed", "plan", "stages"},
     "judgement": {
-        *("acceptance", "calls", "circumstances", "observed", "plan", "prompts", "report"),
+        *(
+            "acceptance",
+            "attribution",
+            "calls",
+            "circumstances",
+            "observed",
+            "plan",
+            "prompts",
+            "report",
+        ),
         *("stages", "verdict"),
     },
     "shards": {"errors", "plan"},
@@ -99,7 +109,7 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "circumstances", "graders", "shards"),
+    *("acceptance", "attribution", "circumstances", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

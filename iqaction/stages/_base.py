@@ -160,6 +160,10 @@ class Stage(Protocol):
         """What the engine of that arm must be able to do."""
         ...
 
+    def as_traffic(self, spec: StageSpec) -> bool:
+        """True where it asks as traffic does, so that the load is kept beside its answers."""
+        ...
+
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
         """The captured prompts that the baseline itself could not be judged on, with the reason:
         a plan that compares with it leaves them out."""
@@ -180,6 +184,9 @@ class _Usual:
 
     def convert(self, data: bytes, name: str) -> bytes:
         return data
+
+    def as_traffic(self, spec: StageSpec) -> bool:
+        return "concurrency" in spec.params and in_flight(spec) == TRAFFIC
 
 
 class PromptStage(_Usual):
