@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from iqaction import engines, stages, values
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
@@ -155,7 +154,7 @@ def with_reference(request: Request, url: str, model: str = "") -> Request:
     """
     if not url:
         return request
-    checked = _url(url, "reference_endpoint")
+    checked = values.url(url, "reference_endpoint")
     if not any(s.stage == "score" for s in request.stages):
         raise ConfigError(
             "reference_endpoint: the plan has no stage `score`", expected="- score in the stages"
@@ -271,7 +270,7 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
     """The request with one checked top-level key."""
     match key:
         case "endpoint":
-            return dataclasses.replace(request, endpoint=_url(value, place))
+            return dataclasses.replace(request, endpoint=values.url(value, place))
         case "model":
             return dataclasses.replace(request, model=value)
         case "dialect":
@@ -283,7 +282,8 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
                 )
             return dataclasses.replace(request, dialect=value)
         case "baseline":
-            return dataclasses.replace(request, baseline=value)
+            checked = values.url(value, place) if "://" in value else value
+            return dataclasses.replace(request, baseline=checked)
         case "suite":
             if not _NAME.match(value):
                 raise ConfigError(
@@ -300,25 +300,6 @@ def _with(request: Request, key: str, value: str, place: str) -> Request:
                 )
             return dataclasses.replace(request, api_key_env=value)
     raise AssertionError(f"no top-level key {key!r}")
-
-
-def _url(value: str, place: str) -> str:
-    expected = "an http or https URL, as http://127.0.0.1:8000/v1"
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
-    except ValueError as exc:
-        raise ConfigError(f"{place}: found no URL ({exc})", expected=expected) from exc
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        # Not shown: user names and queries of URLs carry keys.
-        raise ConfigError(
-            f"{place}: found a URL with a user name, a query or a fragment",
-            expected=expected,
-            next_step="name the variable that holds the key: --api-key-env NAME",
-        )
-    if parts.scheme not in ("http", "https") or not host or any(c.isspace() for c in value):
-        raise ConfigError(f"{place}: found the text {value[:80]!r}", expected=expected)
-    return value.rstrip("/")
 
 
 def _stages(

@@ -21,10 +21,10 @@ from iqaction.report import StageResult
 class Param:
     """One parameter of a stage in the plan file.
 
-    ``kind`` is "int", "float", "bool", "text", "names" (list of ``choices``), "numbers" (kept in
-    rising order), "int_or_auto", "object" (kept as canonical JSON), "choice", "duration" (kept in
-    seconds, written as 20m) or "share" (kept as a fraction, written as 2% or 2pp). ``low`` and
-    ``high`` are inclusive.
+    ``kind`` is "int", "float", "bool", "text", "url", "names" (list of ``choices``), "numbers"
+    (kept in rising order), "int_or_auto", "object" (kept as canonical JSON), "choice", "duration"
+    (kept in seconds, written as 20m) or "share" (kept as a fraction, written as 2% or 2pp).
+    ``low`` and ``high`` are inclusive.
     """
 
     name: str
