@@ -8,13 +8,20 @@ from __future__ import annotations
 import base64
 import json
 import re
-from urllib.parse import unquote, urlsplit, urlunsplit
+from collections.abc import Iterable
+from urllib.parse import quote, unquote, unquote_plus, urlsplit, urlunsplit
 
 from iqaction import __version__
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
 
 _SHORT_SECRET = 8  # a shorter key would be "found" in ordinary text
+
+
+def _spelled(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Each also as a URL would spell it; long ones first, since one may hold another."""
+    found = {form for s in secrets if s for form in (s, quote(s), quote(s, safe=""))}
+    return tuple(sorted(found, key=lambda s: (-len(s), s)))
 
 
 class Address:
@@ -47,7 +54,8 @@ class Address:
             user, password = unquote(parts.username), unquote(parts.password or "")
             pair = base64.b64encode(f"{user}:{password}".encode()).decode()
             self.headers["Authorization"] = f"Basic {pair}"
-            secrets += [password, parts.password or "", pair]
+            # A token may stand where the user does; a user beside a password is a name.
+            secrets += [password, pair] if password else [user, pair]
         if api_key:
             if not re.fullmatch(r"[\x21-\x7e]+", api_key):
                 raise ConfigError(
@@ -56,8 +64,9 @@ class Address:
                     next_step="correct the environment variable that api_key_env names",
                 )
             self.headers["Authorization"] = f"Bearer {api_key}"
-        secrets += [value for _, _, value in (p.partition("=") for p in parts.query.split("&"))]
-        self._secrets = tuple({s for s in secrets if s})
+        for name, _, value in (p.partition("=") for p in parts.query.split("&")):
+            secrets += [value or name, unquote_plus(value or name)]
+        self._secrets = _spelled(secrets)
 
     def url(self, path: str) -> str:
         return f"{self._root}{path}" + (f"?{self._query}" if self._query else "")

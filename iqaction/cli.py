@@ -205,13 +205,29 @@ def _stopped(argv: Sequence[str], console: Console, status: int, word: str) -> i
     if tuple(argv[:1]) in (("run",), ("observe",)) or tuple(argv[:2]) == ("baseline", "capture"):
         lines = [
             f"{word}. Every answer so far is kept; the same command continues:",
-            f"  iqaction {shlex.join(argv)}",
+            f"  iqaction {shown(argv)}",
         ]
     console.complain("\n".join(lines))
     if console.json:
         error = {"kind": "stopped", "happened": word, "expected": "", "next": ""}
         console.object({"error": error, "exit_code": status})
     return status
+
+
+def shown(argv: Sequence[str]) -> str:
+    """The arguments for a shell, without what an address in them holds besides its place: logs
+    are read by more people than command lines."""
+    return shlex.join(_place_only(word) for word in argv)
+
+
+def _place_only(word: str) -> str:
+    scheme, mark, rest = word.partition("://")
+    if not mark:
+        return word
+    end = min((at for at in map(rest.find, "?#") if at >= 0), default=len(rest))
+    place, more = rest[:end], rest[end : end + 1]
+    user, at, host = place.rpartition("@")
+    return f"{scheme}://{'***' if user else ''}{at}{host}{more}{'***' if more else ''}"
 
 
 def _crashed(error: Exception, argv: Sequence[str], console: Console) -> int:
@@ -225,7 +241,7 @@ def _crashed(error: Exception, argv: Sequence[str], console: Console) -> int:
         console.complain(
             f"iqaction: internal error ({what}). This is a fault of inferquality, not a verdict.\n"
             "  next:     report it with what this prints:\n"
-            f"            IQACTION_DEBUG=1 iqaction {shlex.join(argv)}"
+            f"            IQACTION_DEBUG=1 iqaction {shown(argv)}"
         )
     if console.json:
         said = {"kind": "internal", "happened": what, "expected": "", "next": "report it"}

@@ -240,7 +240,8 @@ class Wire:
             return WireReply(status, headers=told, failure=FailureKind.TOO_LARGE, message=said)
         data = self._address.blot_bytes(data, always=status >= 400)
         reply = read_reply(status, data, told)
-        if b"\\u00" in data or b"\\/" in data:  # JSON may spell any character as an escape
+        # JSON may spell any character as an escape, and be in 16 or 32 bits a character.
+        if b"\\u00" in data or b"\\/" in data or b"\0" in data:
             try:
                 body = self._address.blot_json(reply.body, always=status >= 400)
             except RecursionError:

@@ -9,13 +9,11 @@ margins they take, is asked of the registry; no stage is named here but `traject
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
-from iqaction import engines, stages, values
+from iqaction import stages, top_keys, values
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.observed import Observed
@@ -29,15 +27,8 @@ DEFAULT_LIMIT = 96  # prompts of the first look
 MAX_SEED = 2**31 - 1  # engines read the seed as a signed 32-bit number
 MAX_MARGIN = 1000.0
 MAX_CONCURRENCY = 1024
-_TOP = (
-    *("stages", "baseline", "baseline_sha256", "anchor", "endpoint", "model", "dialect"),
-    *("suite", "api_key_env", "model_identity", "max_age", "strict"),
-)
-_MAX_IDENTITY = 200
+_TOP = ("stages", *top_keys.NAMES, "max_age", "strict")
 _COMMON = ("required", "seed", "margins")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _EXAMPLE = "stages:\n  - trajectory: {}\n  - score: {}"
 
 
@@ -173,7 +164,7 @@ def with_reference(request: Request, url: str, model: str = "") -> Request:
     """
     if not url:
         return request
-    checked = _url(url, "reference_endpoint")
+    checked = values.url(url, "reference_endpoint")
     if not any(s.stage == "score" for s in request.stages):
         raise ConfigError(
             "reference_endpoint: the plan has no stage `score`", expected="- score in the stages"
@@ -294,74 +285,8 @@ def _too_few_prompts(plan: Plan) -> tuple[str, ...]:
 
 
 def _with(request: Request, key: str, value: str, place: str) -> Request:
-    """The request with one checked top-level key."""
-    match key:
-        case "endpoint":
-            return dataclasses.replace(request, endpoint=_url(value, place))
-        case "model":
-            return dataclasses.replace(request, model=value)
-        case "model_identity":
-            if len(value) > _MAX_IDENTITY:
-                raise ConfigError(
-                    f"{place}: found a text of {len(value)} characters",
-                    expected=f"the model's name, as Qwen/Qwen3-8B, of at most {_MAX_IDENTITY}",
-                )
-            return dataclasses.replace(request, model_identity=value)
-        case "dialect":
-            names = ["auto", *engines.names()]
-            if value not in names:
-                raise ConfigError(
-                    f"{place}: found the text {value[:60]!r}{nearest(value, names)}",
-                    expected="one of " + ", ".join(names),
-                )
-            return dataclasses.replace(request, dialect=value)
-        case "baseline":
-            return dataclasses.replace(request, baseline=value)
-        case "baseline_sha256":
-            found = _SHA256.match(value)
-            if found is None:
-                raise ConfigError(
-                    f"{place}: found the text {value[:80]!r}",
-                    expected="the 64 hexadecimal digits of a sha256, as the capture printed them",
-                )
-            return dataclasses.replace(request, baseline_sha256=found[1].lower())
-        case "anchor":
-            return dataclasses.replace(request, anchor=value)
-        case "suite":
-            if not _NAME.match(value):
-                raise ConfigError(
-                    f"{place}: found the text {value[:80]!r}",
-                    expected="1 to 64 of letters, digits, '.', '_', '-', first a letter or digit",
-                )
-            return dataclasses.replace(request, suite=value)
-        case "api_key_env":
-            if not _VARIABLE.match(value):
-                # Not shown: where the name belongs, people have pasted the key itself.
-                raise ConfigError(
-                    f"{place}: found something that is no name of an environment variable",
-                    expected="the variable's name, as OPENAI_API_KEY; never the key itself",
-                )
-            return dataclasses.replace(request, api_key_env=value)
-    raise AssertionError(f"no top-level key {key!r}")
-
-
-def _url(value: str, place: str) -> str:
-    expected = "an http or https URL, as http://127.0.0.1:8000/v1"
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
-    except ValueError as exc:
-        raise ConfigError(f"{place}: found no URL ({exc})", expected=expected) from exc
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        # Not shown: user names and queries of URLs carry keys.
-        raise ConfigError(
-            f"{place}: found a URL with a user name, a query or a fragment",
-            expected=expected,
-            next_step="name the variable that holds the key: --api-key-env NAME",
-        )
-    if parts.scheme not in ("http", "https") or not host or any(c.isspace() for c in value):
-        raise ConfigError(f"{place}: found the text {value[:80]!r}", expected=expected)
-    return value.rstrip("/")
+    """The request with one checked top-level key: its field has the key's name."""
+    return dataclasses.replace(request, **{key: top_keys.checked(key, value, place)})  # type: ignore[arg-type]
 
 
 def _stages(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, changes, compatibility, stages
+from iqaction import acceptance, attribution, changes, compatibility, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -138,7 +138,7 @@ def _was_observed(observed: Observed, spec: StageSpec, look: int) -> bool:
 
 
 def _problems(observed: Observed) -> tuple[str, ...]:
-    found = list(observed.problems)
+    found = [*observed.problems, *attribution.unattributed(observed)]
     missing = [i for i in observed.plan.prompt_ids if i not in observed.prompts]
     if missing:
         found.append(f"{len(missing)} prompts of the plan are not in the evidence's prompt file")
@@ -147,7 +147,9 @@ def _problems(observed: Observed) -> tuple[str, ...]:
         return (*found, *_mixed(observed))
     if baseline is None:
         return (*found, "the baseline's evidence is missing from this folder")
-    found += [f"baseline: {p}" for p in (*baseline.problems, *_mixed(baseline))]
+    theirs = (*baseline.problems, *attribution.unattributed(baseline), *_mixed(baseline))
+    found += [f"baseline: {p}" for p in theirs]
+    found += attribution.load_unknown(observed, baseline)
     if baseline.root != observed.plan.baseline_root:
         found.append("the baseline in this folder is not the one that the plan names")
     return (*found, *compatibility.problems(observed, baseline))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from iqaction.document import (
     Listing,
@@ -32,6 +33,7 @@ _DAYS = re.compile(r"(\d{1,4})d\Z", re.ASCII)
 _MOST_DAYS = 3650
 _MAX_TEXT = 4096
 _MOST_NUMBERS = 32
+_A_URL = "an http or https URL, as http://127.0.0.1:8000/v1"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -111,6 +113,31 @@ def plain(node: Node, place: str) -> JSON:
     return scalar(node)
 
 
+def url(value: str, place: str) -> str:
+    """The address of an HTTP server, without a slash at its end.
+
+    Raises
+    ------
+    ConfigError
+        It is none, or one that carries more than a place. Such a one is not shown, and neither is
+        what Python says of it: user names and queries of addresses are keys.
+    """
+    if any(c in value for c in "@?#"):
+        raise ConfigError(
+            f"{place}: found a URL with a user name, a query or a fragment",
+            expected=_A_URL,
+            next_step="name the variable that holds the key: --api-key-env NAME",
+        )
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError(f"{place}: found no URL", expected=_A_URL) from None
+    if parts.scheme not in ("http", "https") or not host or any(c.isspace() for c in value):
+        raise ConfigError(f"{place}: found the text {value[:80]!r}", expected=_A_URL)
+    return value.rstrip("/")
+
+
 def _integer(node: Node) -> int | None:
     value = scalar(node) if isinstance(node, Scalar) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -147,6 +174,12 @@ def _range(param: Param) -> str:
 
 def _plain_number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)
+
+
+def _read_url(param: Param, node: Node, place: str) -> Value:
+    # "" is "none", as the default is.
+    value = scalar(node) if isinstance(node, Scalar) else None
+    return "" if value == "" else url(text(node, place, _A_URL), place)
 
 
 def _read_int(param: Param, node: Node, place: str) -> Value:
@@ -241,6 +274,7 @@ _READERS: dict[str, Callable[[Param, Node, str], Value]] = {
     "float": _read_float,
     "bool": _read_bool,
     "text": _read_text,
+    "url": _read_url,
     "names": _read_names,
     "numbers": _read_numbers,
     "int_or_auto": _read_int_or_auto,
@@ -254,6 +288,7 @@ _WORDS = {
     "float": "a number",
     "bool": "true or false",
     "text": "a text",
+    "url": _A_URL,
     "names": "a list of",
     "numbers": f"a list of one to {_MOST_NUMBERS} numbers, each",
     "int_or_auto": "auto, or a whole number",

@@ -41,13 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("calls", "errors", "graders", "observed", "plan", "prompts", "report", "rows", "shards"),
         *("stats", "verdict"),
     },
+    "attribution": {"calls", "observed", "plan", "stages"},
     "compatibility": {"calls", "observed", "plan", "stages"},
     "fingerprints": {"calls"},
     "changes": {"calls", "report"},
     "judgement": {
-        *("acceptance", "calls", "changes", "circumstances", "compatibility", "observed", "plan"),
-        "prompts",
-        *("report", "stages", "verdict"),
+        *("acceptance", "attribution", "calls", "changes", "circumstances", "compatibility"),
+        *("observed", "plan", "prompts", "report", "stages", "verdict"),
     },
     "shards": {"errors", "plan"},
     "evidence": {
@@ -67,9 +67,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acceptance": {"document", "errors", "report", "spelling", "values", "verdict"},
     "values": {"calls", "document", "errors", "plan", "prompts", "spelling", "stages"},
     "inputs": {
-        *("calls", "document", "engines", "errors", "observed", "plan", "prompts", "stages"),
-        *("spelling", "values"),
+        *("document", "errors", "observed", "plan", "prompts", "spelling", "stages"),
+        *("top_keys", "values"),
     },
+    "top_keys": {"engines", "errors", "spelling", "values"},
     "anchor": {"document", "errors", "spelling", "values"},
     "sources": {"anchor", "datasets", "errors", "inputs", "prompts", "spelling", "stages"},
     "given_baseline": {"errors", "evidence", "inputs", "observed", "sources"},
@@ -136,10 +137,10 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "anchor", "circumstances", "compatibility", "fingerprints", "graders"),
-    "shards",
+    *("acceptance", "anchor", "attribution", "circumstances", "compatibility", "fingerprints"),
+    *("graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
-    *("terminal", "inspect_view", "answer_view", "item_view"),
+    *("terminal", "top_keys", "inspect_view", "answer_view", "item_view"),
     *("changes", "comparing", "comparing_view", "comparing_html"),
 }
 WORLD = {

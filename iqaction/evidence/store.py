@@ -341,11 +341,28 @@ class Folder:
 
 
 def make(path: Path) -> None:
-    """The folder itself, with those above it."""
+    """The folder itself, with those above it; their names are on the disk when this returns."""
+    above = [path, *path.parents]
     try:
+        lacking = [p for p in above if not p.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        # Also where it was there: who made it may have lost the power, or us, before its name was
+        # on the disk. Without the name all answers in it would be gone.
+        for folder in above[1 : max(2, len(lacking) + 1)]:
+            _sync(folder)
     except OSError as exc:
         raise explain(exc, f"cannot make the evidence folder {path}") from exc
+
+
+def _sync(folder: Path) -> None:
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # a folder that may be gone through and not be read
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def take_lock(path: Path) -> int:

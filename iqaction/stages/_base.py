@@ -22,10 +22,10 @@ from iqaction.stages._unit import Unit
 class Param:
     """One parameter of a stage in the plan file.
 
-    ``kind`` is "int", "float", "bool", "text", "names" (list of ``choices``), "numbers" (kept in
-    rising order), "int_or_auto", "object" (kept as canonical JSON), "choice", "duration" (kept in
-    seconds, written as 20m) or "share" (kept as a fraction, written as 2% or 2pp). ``low`` and
-    ``high`` are inclusive.
+    ``kind`` is "int", "float", "bool", "text", "url", "names" (list of ``choices``), "numbers"
+    (kept in rising order), "int_or_auto", "object" (kept as canonical JSON), "choice", "duration"
+    (kept in seconds, written as 20m) or "share" (kept as a fraction, written as 2% or 2pp).
+    ``low`` and ``high`` are inclusive.
     """
 
     name: str
@@ -161,6 +161,10 @@ class Stage(Protocol):
         """What the engine of that arm must be able to do."""
         ...
 
+    def as_traffic(self, spec: StageSpec) -> bool:
+        """True where it asks as traffic does, so that the load is kept beside its answers."""
+        ...
+
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
         """The captured prompts that the baseline itself could not be judged on, with the reason:
         a plan that compares with it leaves them out."""
@@ -202,6 +206,9 @@ class _Usual:
 
     def unit(self, context: Context, name: str) -> Unit | None:
         return None
+
+    def as_traffic(self, spec: StageSpec) -> bool:
+        return "concurrency" in spec.params and in_flight(spec) == TRAFFIC
 
 
 class PromptStage(_Usual):

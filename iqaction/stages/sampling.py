@@ -64,6 +64,9 @@ class Sampling(OwnStage):
         asked = arm in (Arm.CANDIDATE, Arm.BASELINE)
         return frozenset({Capability.CHAT, Capability.TOP_LOGPROBS}) if asked else frozenset()
 
+    def as_traffic(self, spec: StageSpec) -> bool:
+        return True
+
     def ask(self, context: Context) -> Asking:
         yield from _sampling_ask.ask(context, _sampling_judge.settles)
 

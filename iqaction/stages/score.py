@@ -34,7 +34,7 @@ PARAMS = (
         "`launches`: the baseline's relaunches; `single`: go without, and say so",
         choices=("launches", "single"),
     ),
-    Param("reference", "text", "", "URL of a live higher-precision server to compare with"),
+    Param("reference", "url", "", "URL of a live higher-precision server to compare with"),
     Param("reference_model", "text", "", "its model name; empty: whatever it serves"),
     Param("reference_dialect", "text", "auto", "its dialect"),
     Param("tokenizer", "text", "", "Hugging Face tokenizer for a reference that cannot tokenize"),

@@ -55,6 +55,9 @@ class Trajectory(PromptStage):
         asked = arm is not Arm.REFERENCE
         return frozenset({Capability.CHAT}) if asked else frozenset()
 
+    def as_traffic(self, spec: StageSpec) -> bool:
+        return True
+
     def left_out(self, spec: StageSpec, baseline: Observed) -> Mapping[str, str]:
         kept = baseline.seen.get(TRAJECTORY, {})
         gaps = without_text(baseline, baseline.plan.prompt_ids)

@@ -490,3 +490,19 @@ def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr()
     assert "texts" in shown.err
     assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("http://h:1/v1", "http://h:1/v1"),
+        ("a?b#c", "'a?b#c'"),
+        ("http://me:canary@h/v1", "'http://***@h/v1'"),
+        ("http://canary@h?canary&b=canary", "'http://***@h?***'"),
+        ("http://h#canary?canary", "'http://h#***'"),
+        ("--endpoint=http://me:can@ary@h", "'--endpoint=http://***@h'"),
+    ],
+)
+def test_shown__without_secrets(typed, shown):
+    """The command that continues a run names where an endpoint is, and not who asks there."""
+    assert cli.shown(["run", typed]) == f"run {shown}"

@@ -724,3 +724,38 @@ def test_address__secret_spelled_in_escapes() -> None:
     told = json.loads('{"sk\\u002dvery-secret-key": ["x sk-very\\u002dsecret-key", 1, null]}')
 
     assert address.blot_json(told, always=False) == {"***": ["x ***", 1, None]}
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["sk/canary+key==", "sk/canary%2Bkey%3D%3D", "sk%2Fcanary%2Bkey%3D%3D", "sk\\/canary+key=="],
+)
+def test_address__secret_spelled_as_in_a_url(said: str) -> None:
+    """A server that repeats the key within an address of its own does not make us show it."""
+    address = Address("http://127.0.0.1:1", "sk/canary+key==")
+
+    assert address.blot_bytes(f"see /x?key={said}&y".encode(), always=False) == b"see /x?key=***&y"
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("http://canary-token@h", "canary-token"),
+        ("http://h?canary-token", "canary-token"),
+        ("http://h?k=canary%2Ftoken+x", "canary/token x"),
+        ("http://h?k=canary%2Ftoken+x", "canary%2Ftoken+x"),
+    ],
+)
+def test_address__secrets_without_a_name(url: str, secret: str) -> None:
+    """A token may be the user, a query without a name, and be repeated decoded."""
+    assert Address(url, "").blot(f"no: {secret}!", always=True) == "no: ***!"
+
+
+def test_key__repeated_in_sixteen_bits(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """JSON may be in UTF-16: a key repeated in it is blotted out as in any other."""
+    raw = json.dumps({"text": "x sk-canary-key y"}).encode("utf-16")
+    reply = wire(serve(ok(raw=raw)).url, api_key="sk-canary-key").send(GET)
+
+    assert reply.body == {"text": "x *** y"}
