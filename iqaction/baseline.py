@@ -9,12 +9,23 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction import __version__, anchor, inputs, judgement, session, sources, stages
+from iqaction import (
+    __version__,
+    anchor,
+    compatibility,
+    inputs,
+    judgement,
+    session,
+    sources,
+    stages,
+    surroundings,
+)
 from iqaction.anchor import Anchor, Pin
 from iqaction.calls import Arm, EngineInfo
+from iqaction.circumstances import NONE
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.evidence import bundle, canon, reading
 from iqaction.evidence.store import Folder, load_baseline
@@ -163,7 +174,15 @@ def _against_endpoint(one: Held, request: Request) -> list[str]:
         if lacking and spec.required:
             names = ", ".join(sorted(c.value for c in lacking))
             found.append(f"{spec.stage} needs {names}, and {judgement.describe(engine)} lacks it")
-    return found
+    mismatches = compatibility.differing(_asked(one, request, engine), one.observed)
+    return found + [str(m) for m in mismatches]
+
+
+def _asked(one: Held, request: Request, engine: EngineInfo) -> Observed:
+    """What a candidate at that endpoint would begin with."""
+    plan = replace(one.observed.plan, baseline_root=one.root, model_identity=request.model_identity)
+    around = surroundings.found(NONE, NONE, request.endpoint)
+    return Observed(plan, {}, {}, {(Arm.CANDIDATE, 0): engine}, circumstances=around)
 
 
 # --- the anchor -----------------------------------------------------------------------------

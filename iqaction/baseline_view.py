@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from iqaction import compatibility
 from iqaction.anchor import Anchor
 from iqaction.calls import EngineInfo
 from iqaction.json_value import JSON
@@ -42,15 +43,6 @@ class Held(Protocol):
     def engine(self) -> EngineInfo | None: ...
 
 
-def key(observed: Observed) -> Mapping[str, str]:
-    """What a candidate must have in common with this baseline, by field. The one place for it."""
-    plan = observed.plan
-    return {
-        "prompts": f"{len(plan.prompt_ids)}, sha256 {plan.prompts_sha256[:12]}",
-        "plan settings": plan.settings_sha256()[:12],
-    }
-
-
 def page(one: Held, refusals: Sequence[str], columns: int) -> str:
     """What the baseline holds and can decide."""
     floors = of_capture(one.observed)
@@ -75,7 +67,7 @@ def _facts(one: Held) -> list[tuple[str, str]]:
         pairs.append(("engine", " ".join(x for x in told if x)))
         pairs += sorted(engine.details.items())
     pairs += [(k, v) for k, v in sorted(observed.circumstances.machine.items())]
-    pairs += list(key(observed).items())
+    pairs += [(k, v) for k, v in compatibility.key(observed).items() if v]
     pairs += [("launches", launches), ("root", one.root)]
     if one.size:
         pairs += [("size", f"{one.size:,} bytes"), ("sha256", one.sha256)]
@@ -158,7 +150,7 @@ def as_json(one: Held, refusals: Sequence[str]) -> dict[str, JSON]:
         "prompts": len(one.observed.plan.prompt_ids),
         "relaunches": len(one.observed.launches),
         "not_restarted": list(one.observed.not_restarted),
-        "key": dict(key(one.observed)),
+        "key": dict[str, JSON](compatibility.key(one.observed)),
         "refused": list(refusals),
         "stages": [
             {

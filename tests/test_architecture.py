@@ -98,11 +98,13 @@ MAY_IMPORT["capture"] = {
     *("runner", "session", "stages", "verdict"),
 }
 MAY_IMPORT["baseline"] = {
-    *("anchor", "calls", "errors", "evidence", "inputs", "judgement", "observed", "plan"),
-    *("report", "session", "sources", "stages", "verdict"),
+    *("anchor", "calls", "circumstances", "compatibility", "errors", "evidence", "inputs"),
+    *("judgement", "observed", "plan", "report", "session", "sources", "stages", "surroundings"),
+    "verdict",
 }
 MAY_IMPORT["baseline_view"] = {
-    *("anchor", "calls", "observed", "report", "stages", "surfaces", "terminal", "verdict"),
+    *("anchor", "calls", "compatibility", "observed", "report", "stages", "surfaces", "terminal"),
+    "verdict",
 }
 MAY_IMPORT["merging"] = {
     *("calls", "circumstances", "errors", "evidence", "judgement", "observed", "session"),

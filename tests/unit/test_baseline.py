@@ -147,7 +147,7 @@ def test_check__plan(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert (fits[0], fits[1]["problems"]) == (0, [])
     assert other[0] == 2
-    assert [p for p in other[1]["problems"] if "max_tokens is 32 now and 6" in p]
+    assert [p for p in other[1]["problems"] if "max_tokens: 32 now, 6 in" in p]
     assert wrong[0] == 4
 
 

@@ -169,7 +169,6 @@ UNKNOWN: dict[str, Change] = {
     "chat template": served(template_sha256=""),
     "GPU": around(machine={}),
     "harness version": around(harness=""),
-    "concurrency": lambda o: replace(o, concurrency={}),
 }
 
 
@@ -194,7 +193,6 @@ def older(observed: Observed) -> Observed:
     return replace(
         served(tokenizer_sha256="", template_sha256="")(observed),
         plan=replace(observed.plan, model_identity=""),
-        concurrency={},
         circumstances=Circumstances(),
     )
 

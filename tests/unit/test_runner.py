@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count
 
 import pytest
 from fake_engine import FakeEngine, captured, drive
@@ -625,17 +626,20 @@ def test_round__without_a_budget() -> None:
 class Both:
     """A reference and a candidate observed side by side, and the order in which they were asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, parties: int = 1) -> None:
         self.asked: list[Tag] = []
+        self.both_out = threading.Barrier(parties, timeout=20)
         self.kept: dict[Arm, runner.Kept] = {Arm.BASELINE: {}, Arm.CANDIDATE: {}}
         servers = {
             Arm.BASELINE: FakeEngine(WORLD, seed=20, version="1.0"),
             Arm.CANDIDATE: FakeEngine(WORLD),
         }
-        capture = WORLD.plan()
+        first, second = WORLD.plan().stages
+        alone = replace(first, params={**first.params, "concurrency": 1})
+        capture = replace(WORLD.plan(), stages=(alone, second))
         self.jobs = [
             self._job(capture, servers, Arm.BASELINE),
-            self._job(texts(), servers, Arm.CANDIDATE),
+            self._job(texts(concurrency=1), servers, Arm.CANDIDATE),
         ]
 
     def answered(self) -> set[tuple[Arm, str, Tag, str]]:
@@ -649,6 +653,8 @@ class Both:
     def _job(self, plan: Plan, servers: Mapping[Arm, FakeEngine], arm: Arm) -> runner.Job:
         def ask(call: Call) -> Observation:
             self.asked.append(call.tag)
+            if call.tag.leg == "trajectory":
+                self.both_out.wait()
             return servers[arm](call)
 
         return runner.Job(
@@ -657,7 +663,7 @@ class Both:
             self.kept[arm],
             {arm: runner.Connection(servers[arm].engine, ask)},
             lambda stage, observation: None,
-            lambda: 2,
+            lambda: 1,
             lambda look: False,
             arm,
         )
@@ -676,16 +682,14 @@ def test_together__asks_what_each_alone_asks() -> None:
     assert {"trajectory"} == {t[1] for t in both.answered() if t[0] is Arm.CANDIDATE}
 
 
-def test_together__arms_take_turns() -> None:
-    """What disturbs the machine for a while meets both arms: neither is asked as a block."""
-    both = Both()
+def test_together__arms_are_asked_at_the_same_time() -> None:
+    """What disturbs the machine for a while meets both arms: a question of each is always out,
+    or the barrier breaks."""
+    both = Both(parties=2)
 
     runner.together(both.jobs, Quiet())
-    texts = [t.arm for t in both.asked if t.leg == "trajectory"]
-    turns = sum(a is not b for a, b in pairwise(texts))
 
-    assert 2 * len(WORLD.names) == len(texts)
-    assert turns >= len(WORLD.names) / 2
+    assert Counter(t.leg for t in both.asked)["trajectory"] == 2 * len(WORLD.names)
 
 
 def test_together__continues() -> None:
