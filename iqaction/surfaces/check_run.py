@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _facts, _markdown, _searched, _sections, _standing
+from iqaction.surfaces import _around, _budget, _facts, _markdown, _sections, _standing
 from iqaction.surfaces._base import Effect, PutCheckRun
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing, line
@@ -80,6 +80,5 @@ def _text(report: Report, limits: Limits) -> str:
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
         _around.offer(report, limits),
-        _searched.markdown(report, limits),
         _around.evidence(report, limits),
     )

@@ -9,7 +9,7 @@ import re
 
 from iqaction.json_value import JSON
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _markdown, _searched, _sections, _standing, _state
+from iqaction.surfaces import _around, _budget, _markdown, _sections, _standing, _state
 from iqaction.surfaces._base import Effect, UpsertComment, WriteFile
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing
@@ -88,7 +88,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
         _around.offer(report, limits),
-        _searched.markdown(report, limits),
         _around.evidence(report, limits),
     )
     return _markdown.join(

@@ -6,16 +6,7 @@ Knows the order of the page's parts. Opens without network; model text in it is 
 from __future__ import annotations
 
 from iqaction.report import Divergence, Report, Series, StageResult, Table
-from iqaction.surfaces import (
-    _around_html,
-    _budget,
-    _facts,
-    _figures,
-    _page,
-    _searched,
-    _standing,
-    _svg,
-)
+from iqaction.surfaces import _around_html, _budget, _facts, _figures, _page, _standing, _svg
 from iqaction.surfaces._base import Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import head, html, line, prose_html, tail
@@ -61,7 +52,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("coverage", "Coverage", _coverage(report, limits)),
         ("caveats", "Caveats", _some(_facts.caveats(report), limits)),
         ("accepting", "Accepting it", _around_html.offer(report, limits)),
-        ("baseline", _searched.TITLE, _searched.page(report, limits)),
         ("evidence", "Evidence", _around_html.evidence(report, limits)),
     )
     present = [s for s in sections if s[2]]
