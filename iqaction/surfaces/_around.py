@@ -5,7 +5,7 @@ the pull request changes about its own judge, the machine and the evidence.
 from __future__ import annotations
 
 from iqaction.report import Difference, Report
-from iqaction.surfaces import _facts, _links, _origin, _since, _standing
+from iqaction.surfaces import _facts, _links, _origin, _searched, _since, _standing
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import code, fence, head, line, prose
 from iqaction.surfaces._markdown import WHOLE, block, bold, bullets, join, sentence
@@ -100,7 +100,8 @@ def offer(report: Report, limits: Limits) -> str:
 
 
 def evidence(report: Report, limits: Limits) -> str:
-    """Hashes, versions and the machine, and the commands that check and open the evidence."""
+    """Where the baseline was looked for, hashes, versions and the machine, and the commands that
+    check and open the evidence."""
     known = [f"{name} {code(text)}" for name, text in _facts.identities(report)]
     facts = _origin.machine(report)
     machine = [
@@ -110,5 +111,8 @@ def evidence(report: Report, limits: Limits) -> str:
     machine += [f"{more:,} more facts of the machine: {WHOLE}."] if more > 0 else []
     who = [sentence(f"{e.arm}: {_facts.engine(e)}", limits) for e in report.engines[: limits.names]]
     return join(
-        "**Evidence**", bullets([*known, *who, *machine]), fence(_facts.commands(report), "sh")
+        _searched.markdown(report, limits),
+        "**Evidence**",
+        bullets([*known, *who, *machine]),
+        fence(_facts.commands(report), "sh"),
     )

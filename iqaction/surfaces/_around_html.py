@@ -7,7 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iqaction.report import Engine, Report
-from iqaction.surfaces import _facts, _links, _origin, _page, _since_html, _standing
+from iqaction.surfaces import (
+    _facts,
+    _links,
+    _origin,
+    _page,
+    _searched,
+    _since_html,
+    _standing,
+)
 from iqaction.surfaces._around import ACCEPT, JUDGE_CHANGED
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import excerpt, head, html, line, prose_html
@@ -112,6 +120,7 @@ def evidence(report: Report, limits: Limits) -> str:
     machine = [f"{html(n)} <code>{html(v)}</code>" for n, v in facts]
     return (
         _page.bullets(known)
+        + _searched.page(report, limits)
         + ("<h3>Who answered</h3>" + _page.bullets(who) if who else "")
         + ("<h3>On which machine</h3>" + _page.bullets(machine) if machine else "")
         + "<h3>Check it, look into it</h3>"

@@ -21,8 +21,8 @@ def markdown(report: Report, limits: Limits) -> str:
 
 
 def page(report: Report, limits: Limits) -> str:
-    """The same for the page, without a title."""
+    """The same for the page."""
     shown = [prose_html(said, limits.prose) for said in report.searched[: limits.names]]
     more = len(report.searched) - len(shown)
     shown += [f"and {more:,} more: report.json"] if more > 0 else []
-    return _page.bullets(shown) if shown else ""
+    return f"<h3>{TITLE}</h3>{_page.bullets(shown)}" if shown else ""

@@ -14,7 +14,6 @@ from iqaction.surfaces import (
     _budget,
     _facts,
     _markdown,
-    _searched,
     _sections,
     _since,
     _standing,
@@ -93,6 +92,5 @@ def _text(report: Report, limits: Limits) -> str:
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
         _around.offer(report, limits),
-        _searched.markdown(report, limits),
         _around.evidence(report, limits),
     )

@@ -13,7 +13,6 @@ from iqaction.surfaces import (
     _around,
     _budget,
     _markdown,
-    _searched,
     _sections,
     _since,
     _standing,
@@ -98,7 +97,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         _sections.tables(report, limits),
         _sections.caveats(report, limits),
         _around.offer(report, limits),
-        _searched.markdown(report, limits),
         _around.evidence(report, limits),
     )
     return _markdown.join(

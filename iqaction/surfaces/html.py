@@ -14,7 +14,6 @@ from iqaction.surfaces import (
     _figures,
     _movers,
     _page,
-    _searched,
     _since_html,
     _standing,
     _svg,
@@ -67,7 +66,6 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
         ("coverage", "Coverage", _coverage(report, limits)),
         ("caveats", "Caveats", _some(_facts.caveats(report), limits)),
         ("accepting", "Accepting it", _around_html.offer(report, limits)),
-        ("baseline", _searched.TITLE, _searched.page(report, limits)),
         ("evidence", "Evidence", _around_html.evidence(report, limits)),
     )
     present = [s for s in sections if s[2]]

@@ -4,7 +4,7 @@ that a reader of the run would look for."""
 from __future__ import annotations
 
 from iqaction.report import Report
-from iqaction.surfaces import _around, _budget, _markdown, _searched, _sections, _since
+from iqaction.surfaces import _around, _budget, _markdown, _sections, _since
 from iqaction.surfaces._base import AppendSummary, Effect, WriteFile
 from iqaction.surfaces._budget import Limits
 
@@ -56,6 +56,5 @@ def _body(report: Report, limits: Limits, cut: str) -> str:
             _sections.tables(report, limits),
         ),
         _around.offer(report, limits),
-        _searched.markdown(report, limits),
         _around.evidence(report, limits),
     )
