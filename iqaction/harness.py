@@ -18,11 +18,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from iqaction.calls import Evaluate, Evaluated, Failure, FailureKind, Observation, Score, digest
+from iqaction.calls import (
+    Call,
+    Evaluate,
+    Evaluated,
+    Failure,
+    FailureKind,
+    Observation,
+    Score,
+    digest,
+)
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
 
@@ -51,6 +60,18 @@ def must_be_installed() -> None:
             expected=f"the package {_PACKAGE} beside iqaction",
             next_step="pip install 'iqaction[lm-eval]', or `backend: builtin`",
         )
+
+
+@contextmanager
+def beside(
+    ask: Callable[[Call], Observation], url: str, model: str, key: str
+) -> Iterator[Callable[[Call], Observation]]:
+    """``ask``, with the harness for what it asks itself; what runs at the end is ended."""
+    asks = Harness(url, model, key)
+    try:
+        yield lambda call: asks.run(call) if isinstance(call, Evaluate) else ask(call)
+    finally:
+        asks.close()
 
 
 class Harness:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from iqaction import (
     compatibility,
     fingerprints,
     given_baseline,
-    harness,
     inputs,
     judgement,
     runner,
@@ -255,7 +254,9 @@ def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
             f"baseline: {request.baseline!r} is not supported by this version",
             expected="a folder or a .tar.gz that `iqaction baseline capture` made, or no baseline",
         )
-    if any(stages.load(s.stage).by_harness(s) for s in request.stages):
+    if _by_harness(request.stages):
+        from iqaction import harness  # noqa: PLC0415 - an extra
+
         harness.must_be_installed()
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
@@ -309,9 +310,11 @@ def _observe(
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
-    with _connected(
-        request.endpoint, request.model, request.dialect, api_key(request), _most(plan)
-    ) as asked:
+    key, at_most = api_key(request), _most(plan)
+    with (
+        _connected(request.endpoint, request.model, request.dialect, key, at_most) as wired,
+        _with_harness(wired, plan, key) as asked,
+    ):
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
         _same_engine(kept, arm, options.launch, asked.engine)
@@ -433,19 +436,30 @@ def _connected(
     try:
         engine = replace(engine, base_url=wire.shown_url())
 
-        asks = harness.Harness(engine.base_url, engine.model, api_key)
-
         def ask(call: Call) -> Observation:
-            if isinstance(call, Evaluate):
-                return asks.run(call)
+            assert not isinstance(call, Evaluate)  # see `_with_harness`
             return http.call(wire, speaker, engine, call)
 
-        try:
-            yield Connection(engine, ask)
-        finally:
-            asks.close()
+        yield Connection(engine, ask)
     finally:
         wire.close()
+
+
+@contextmanager
+def _with_harness(connection: Connection, plan: Plan, api_key: str) -> Iterator[Connection]:
+    """The connection, with lm-evaluation-harness beside it where a stage wants that to ask."""
+    if not _by_harness(plan.stages):
+        yield connection
+        return
+    from iqaction.harness import beside  # noqa: PLC0415 - an extra, and processes take .03 s
+
+    engine = connection.engine
+    with beside(connection.ask, engine.base_url, engine.model, api_key) as ask:
+        yield Connection(engine, ask)
+
+
+def _by_harness(specs: Sequence[StageSpec]) -> bool:
+    return any(stages.load(s.stage).by_harness(s) for s in specs)
 
 
 @contextmanager

@@ -136,5 +136,5 @@ def test_broken_server(home: Path, llama: Callable[..., Llama]) -> None:
     found = stage(home / "broken")
     assert done.returncode == 2, said
     assert found["verdict"] == "NOT RUN"
-    assert "lm-evaluation-harness ended with status 1" in said
+    assert "lm-evaluation-harness ended with status 1: API request" in json.dumps(found["checks"])
     assert "out of memory" in json.dumps(found["checks"])
