@@ -59,7 +59,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cache": {"errors"},
     "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},
-    "http": {"_address", "_sockets", "calls", "engines", "errors"},
+    "_event_stream": set(),
+    "_replies": {"_event_stream", "calls", "engines"},
+    "http": {"_address", "_replies", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
     "sending": {"calls", "errors", "interrupts"},
     "runner": {
@@ -99,7 +101,7 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "circumstances", "graders", "shards"),
+    *("_event_stream", "_replies", "acceptance", "circumstances", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("spelling", "terminal", "inspect_view"),
 }

@@ -98,7 +98,9 @@ def _from_json(body: JSON, depth: int = 0) -> str:
 
 def _where(entry: Mapping[str, JSON]) -> str:
     """The place that one entry of a validation error names, as ``body.messages``."""
-    places = (as_text(p) or (str(p) if isinstance(p, int) else "") for p in as_list(entry.get("loc")))
+    places = (
+        as_text(p) or (str(p) if isinstance(p, int) else "") for p in as_list(entry.get("loc"))
+    )
     return ".".join(p for p in places if p)
 
 
