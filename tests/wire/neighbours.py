@@ -16,6 +16,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 Path = tuple[Any, ...]
+_CHANGES = ("drop", *["put"] * 3, "wrap", "rename", "grow", "turn", "double", "move")
+_SPELLINGS = (*["plain"] * 14, "twice", "cut", "after", "utf-16", "mark", "stream")
 
 _DEEP: Any = None
 for _ in range(60):
@@ -25,8 +27,9 @@ HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -0.0, 1, -1, 5, 0.5, -0.5, 1e-4, 1.1e-4, -9000, -9999.0, -3.4e38, 23.75,
     float("nan"), float("inf"), float("-inf"), 2**24, 2**31, 2**53, 2**63, -(2**63), 10**400,
     "", " ", "0", "-0.1", "NaN", "nan", "stop", "length", "abort", "error", "A", "\ufffd",
-    "\ud800", "\udc00\ud800", "\x00", "\x1b[31m", "::error::x", "token_id:5", "token_id:99999999999",
-    "token_id:\u0665", "<think>", "</think>", "<|channel|>", "####", "#### 18", "a\u202eb", "\U0001f31f",
+    "\ud800", "\udc00\ud800", "\x00", "\x1b[31m", "::error::x", "token_id:5",
+    "token_id:99999999999", "token_id:\u0665", "<think>", "</think>", "<|channel|>", "####",
+    "#### 18", "a\u202eb", "\U0001f31f",
     "x" * 3000, [], {}, [None], [[]], [1], ["A"], {"A": -0.1}, {"message": "boom"}, {"text": "A"},
     [{"text": "A"}], [0.5, 5, "A"], _DEEP,
 )  # fmt: skip
