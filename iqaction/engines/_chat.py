@@ -36,6 +36,7 @@ PARSER_FAULT = "the answer is empty and only reasoning came back: a reasoning pa
 EMPTY = "an empty text although tokens were generated"
 THINKING = "thinking was switched off in chat_template_kwargs and the model still thought"
 ROWS_LOST = "the log-probability rows are not one per generated token"
+OTHER_TEXT = "the listed tokens do not spell the text"
 NO_VOCABULARY = "a generated token has an id that no vocabulary holds"
 _MOST_ROWS = 1_000_000  # of one text; evidence holds no more
 _MOST_LISTED = 256  # at one position, likewise
@@ -363,6 +364,9 @@ def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[st
     complete, ended = _coverage(completion, read)
     if positions and not complete:
         oddities.append(ROWS_LOST)
+    of_the_text = read.finish == "tool_calls" or _logprobs.spells(positions, read.text)
+    if positions and not of_the_text:
+        oddities.append(OTHER_TEXT)
     _check_text(call, read, completion, oddities)
     prompt_ids = as_ids(read.body.get("prompt_token_ids"))
     if prompt_ids is None:
@@ -371,7 +375,7 @@ def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[st
         text=read.text,
         finish_reason=read.finish,
         rows=pack(positions) if positions else None,
-        rows_complete=complete and not read.ids_in_doubt,
+        rows_complete=complete and of_the_text and not read.ids_in_doubt,
         reasoning=read.reasoning,
         prompt_ids=prompt_ids or None,
         prompt_tokens=as_count(usage.get("prompt_tokens")),

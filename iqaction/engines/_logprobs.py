@@ -28,6 +28,8 @@ from iqaction.rows import Position, Token, value_fault
 
 _PLACEHOLDER = re.compile(r"token_id:([0-9]{1,10})\Z")
 _UNREAD = Position(Token("", None))
+_OTHERS = re.compile(rb"[^A-Za-z0-9]+")
+_FEWEST_LETTERS = 8
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,21 @@ def _unspelled(token: Token) -> Token:
     else:
         data = _bytes(token)  # a special token, spelled as itself
     return Token(data.decode("utf-8", "replace"), token.logprob, token.id, data)
+
+
+def spells(positions: Iterable[Position], text: str) -> bool:
+    """False where the chosen tokens are of another text: an engine mixed two requests up.
+
+    Letters and digits of ASCII alone are compared, since engines list blanks, control tokens and
+    parts of characters in ways of their own; a text with few of them is not judged.
+    """
+    wanted = _plain(text.encode())
+    told = _plain(b"".join(map(_bytes, (p.chosen for p in positions))))
+    return len(wanted) < _FEWEST_LETTERS or not told or wanted in told
+
+
+def _plain(data: bytes) -> bytes:
+    return _OTHERS.sub(b"", data)
 
 
 def shortened(position: Position, k: int) -> Position:

@@ -26,6 +26,7 @@ from iqaction.engines import _chat
 from iqaction.evidence import canon, envelope
 from iqaction.rows import Match, Rows
 
+_MARKS = ("think", "thought", "THINK", "<|channel|>")
 WHEN = "2025-01-01T00:00:00Z"
 _WORDS = [
     f
@@ -127,7 +128,8 @@ def check_chat(answer: Any, data: bytes) -> None:
         return
     content = choice["message"].get("content")
     assert content is None or isinstance(content, (str, list))
-    if isinstance(content, str) and not answer.reasoning:
+    marked = isinstance(content, str) and any(mark in content for mark in _MARKS)
+    if isinstance(content, str) and not answer.reasoning and not marked:
         assert answer.text == content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     rows, logprobs = answer.rows, choice.get("logprobs")
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None

@@ -52,7 +52,7 @@ UNIT = "p-007"
 RUNS = settings(
     max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-MANY = settings(RUNS, max_examples=1000)
+MANY = settings(RUNS, max_examples=500)
 
 
 @cache

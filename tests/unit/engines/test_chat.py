@@ -281,6 +281,35 @@ def test_lists__a_hole_makes_the_row_unusable(hole: Any) -> None:
     assert rows.faults == {"no log-probability": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens", "alike"),
+    [
+        ("The answer is 42.", ["The", " answer", " is", " 42", "."], True),
+        ("The answer is 42.", ["▁The", "▁answer", "▁is", "▁42", "."], True),
+        ("The answer is 42.", ["<think>so</think>", "The answer is 42.", "<|im_end|>"], True),
+        ("The answer", ["The", " answer", " is", " STOP"], True),  # a stop string left out
+        ("The answer is 42.", ["Paris", " is the", " capital", " of", " France"], False),
+        ("Yes.", ["No", "."], True),  # too little to tell
+        ("日本語のとても長い文章です。", ["x", "y"], True),  # likewise
+        ("The answer is 42.", ["", "", ""], True),  # nothing told
+    ],
+)
+def test_rows__of_another_text(text: str, tokens: list[str], alike: bool) -> None:
+    """Rows that spell another text are another request's: they are kept, and never forced."""
+    result = generation(body(*(entry(t) for t in tokens), text=text))
+
+    assert (_chat.OTHER_TEXT not in result.flags) is alike
+    assert result.rows_complete is alike
+
+
+def test_rows__of_a_tool_call() -> None:
+    """What a parser took out of the text is still in its tokens."""
+    tokens = [entry(t) for t in ("<tool>", '{"name": "x"}', "</tool>")]
+    result = generation(body(*tokens, text="I call the tool", finish="tool_calls"))
+
+    assert result.rows_complete
+
+
 @pytest.mark.parametrize("place", ["token_ids", "id", "meta_info"])
 def test_ids__beyond_any_vocabulary(place: str) -> None:
     """A kernel that wrote the bits of a float as an id: such a text is never forced."""

@@ -75,6 +75,11 @@ def listed(**by_id: float) -> dict[str, Any]:
         ([None, None, None, None], FailureKind.MALFORMED, "position 0"),
         ([None, None, None, listed(_8=-1.0)], FailureKind.MALFORMED, "position 0"),
         ([None, None, None, {"x": 5, "-7": {}}], FailureKind.MALFORMED, "position 0"),
+        (
+            [None, None, None, {**listed(_7=-1.0), "x": {"logprob": -0.5}}],
+            FailureKind.MALFORMED,
+            "a listed token without an id",
+        ),
     ],
 )
 def test_vllm__rows(rows: list[Any], kind: FailureKind | None, said: str) -> None:
