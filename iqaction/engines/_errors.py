@@ -20,6 +20,8 @@ _LONGEST = 400  # characters of a server's message that are kept
 _MOST_WRAPPED = 6  # errors within errors
 _SAID_IN = ("error", "message", "msg", "detail", "errors", "description", "reason")
 _REFUSED = (400, 422)
+# Of log-probabilities: llama-cpp-python and older llama.cpp with a 500, gateways with the others.
+_REFUSED_TOO = (403, 404, 500, 501)
 
 _HINTS = {
     FailureKind.PROXY: " (a proxy's time limit is too short, or it lost the engine)",
@@ -33,13 +35,15 @@ _CAPS = tuple(
         r"max(?:imum)?(?: value)? allowed(?: is)?:?\s*([0-9]+)",
         r"(?:<=|≤)\s*([0-9]+)",
         r"between [0-9]+ (?:and|to) ([0-9]+)",
-        r"(?:at most|no more than|up to|(?:cannot|not|must not) exceed|less than or equal to)"
-        r"\s+([0-9]+)",
+        r"(?:at most|no more than|up to|(?:cannot|not|must not) exceed"
+        r"|less than or equal(?: to)?|(?:no|not) (?:greater|larger|higher|more) than)\s+([0-9]+)",
+        r"\b([0-9]+) or (?:less|fewer)\b",
+        r"max(?:imum)?[ _-]?(?:num[ _])?(?:top[ _])?logprobs?\s?(?:is|of|=|:|\()\s*([0-9]+)",
         r"max(?:imum)?(?: value)?(?: of| is| supported is)?:?\s+([0-9]+)",
         r"\[\s*[0-9]+\s*(?:,|\.\.)\s*([0-9]+)\s*\]",
         r"max(?:imum)?\b[^.;0-9]{0,60}?\b(?:is|of)[:=]?\s*([0-9]+)",
         r"(?:limit|maximum)(?: of)?[ (:=]{1,3}([0-9]+)",
-        r"(?:range|between|from)\b[^.;0-9]{0,20}[0-9]+\s?(?:to|-|–)\s?([0-9]+)(?!.{0,3}exclusive)",
+        r"(?:range|between|from)\b[^.;0-9]{0,20}[0-9]+\s?(?:to|-|–|\.\.)\s?([0-9]+)(?!.{0,3}exclusive)",
     )
 )
 # The first number that is too large, of an open range.
@@ -66,7 +70,8 @@ _TOO_LONG = re.compile(
 )
 _UNKNOWN_FIELD = re.compile(
     r"extra_forbidden|extra inputs|unrecogni[sz]ed|unknown|unexpected|not permitted"
-    r"|not supported|unsupported|not yet supported|invalid|validation error|must be",
+    r"|not supported|unsupported|not yet supported|invalid|validation error|must be"
+    r"|not (?:implemented|allowed|available)|does ?n[o']t support|no such (?:field|parameter)",
     re.IGNORECASE,
 )
 
@@ -181,8 +186,9 @@ def objection(reply: WireReply, asked: int, optional: Iterable[str]) -> Objectio
     if reply.failure is not None or _TOO_LONG.search(said):
         return None
     said = _with_parameter(said, reply.body)
-    if reply.status == 500 and asked and _LOGPROB_WORDS.search(said) and _NO_LOGPROBS.search(said):
-        return NoLogprobs(said)  # llama-cpp-python and older llama.cpp refuse with a 500
+    refuses = bool(_LOGPROB_WORDS.search(said) and _NO_LOGPROBS.search(said))
+    if reply.status in _REFUSED_TOO and asked and refuses:
+        return NoLogprobs(said)
     if reply.status not in _REFUSED:
         return None
     fields = UnknownFields(tuple(n for n in optional if names(said, n)))
