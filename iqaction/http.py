@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import email.utils
-import gc
 import itertools
 import json
 import re
@@ -18,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import urllib3
@@ -26,16 +24,15 @@ from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 
 from iqaction._address import Address
+from iqaction._replies import is_assembled, read_reply
 from iqaction._sockets import Adapter, Connections
 from iqaction.calls import Answer, EngineInfo, FailureKind, Observation, WireCall, digest
 from iqaction.engines._base import Dialect, WireReply, WireRequest
-from iqaction.json_value import JSON
 
 _T = TypeVar("_T")
 
 _MAX_BODY = 256 << 20
 _CHUNK = 1 << 16
-_TEXT = 2_000  # characters kept of an answer that is not JSON
 _LONGEST_WAIT = 60.0  # seconds before a retry, whatever a server asks for
 _STALE = 1.0  # seconds: a reset this soon is an idle connection that the server had closed
 _HEADERS = ("content-type", "server", "retry-after", "date", "location")
@@ -240,8 +237,10 @@ class Wire:
             return WireReply(status, headers=told, failure=FailureKind.TOO_LARGE, message=said)
         data = self._address.blot_bytes(data, always=status >= 400)
         reply = read_reply(status, data, told)
-        # JSON may spell any character as an escape, and be in 16 or 32 bits a character.
-        if b"\\u00" in data or b"\\/" in data or b"\0" in data:
+        # JSON may spell any character as an escape and be in 16 or 32 bits a character, and a
+        # stream may cut anywhere.
+        odd = any(x in data for x in (b"\\u00", b"\\/", b"\0"))
+        if odd or is_assembled(data, told):
             try:
                 body = self._address.blot_json(reply.body, always=status >= 400)
             except RecursionError:
@@ -293,52 +292,6 @@ class Wire:
         return self._address.blot(f"{self.shown_url()}: {said}", always=True)
 
 
-def read_reply(status: int, data: bytes, headers: Mapping[str, str]) -> WireReply:
-    """What an answer with that status, body and (lower-case) headers is to a dialect."""
-    body, said = _parsed(data)
-    text = "" if body is not None else data[: 4 * _TEXT].decode("utf-8", "replace")[:_TEXT]
-    failure: FailureKind | None = None
-    if 300 <= status < 400:
-        failure, said = FailureKind.STATUS, _redirected(status, headers.get("location", ""))
-    elif status in (429, 503):
-        failure = FailureKind.BUSY
-    elif status in (502, 504):
-        failure = FailureKind.PROXY
-    elif status == 200 and body is None:
-        if said:
-            failure = FailureKind.MALFORMED
-        elif text.lstrip()[:1] in ("{", "["):
-            failure, said = FailureKind.TRUNCATED_BODY, "the answer breaks off within its JSON"
-    return WireReply(status, body, text, headers, failure, said)
-
-
-def _parsed(data: bytes) -> tuple[JSON, str]:
-    """The JSON value, or None and why where it is JSON that cannot be read."""
-    collecting = gc.isenabled()
-    gc.disable()  # a large answer is parsed in less than half the time
-    try:
-        value: JSON = json.loads(data)
-        return value, ""
-    except RecursionError:
-        return None, "the answer is nested too deeply"
-    except ValueError as exc:
-        if "integer string conversion" in str(exc):
-            return None, "the answer holds an absurdly long number"
-        return None, ""
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _redirected(status: int, location: str) -> str:
-    try:
-        parts = urlsplit(location)
-        where = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-    except ValueError:
-        where = ""
-    return f"HTTP {status}: redirected to {where[:100]!r}; give that server's own address"
-
-
 def _retry_kind(reply: WireReply, request: WireRequest, elapsed: float) -> FailureKind | None:
     """As what a reply may be tried again, None where it must not be.
 
@@ -379,7 +332,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def _timestamp(value: str) -> float | None:
     try:
         return email.utils.parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, OSError):  # the last for years beyond the clock's
         return None
 
 

@@ -24,6 +24,8 @@ PAD = -1  # a slot of `top` that holds no token
 _POSITIVE_TOLERANCE = 1e-4  # nats: rounding in engines; above it the value is no log-probability
 _NARROW = 2**31  # ids below it need 32 bits
 _CLAMP = -9000.0  # vLLM and others write -9999 or -3.4e38 for "not measured"
+_MOST_MASS = 1.05  # of one list: 16-bit values do not sum to more; raw logits do
+_SAME_NATS, _SAME_SHARE = 0.05, 0.02  # between two values of one token: rounding, in 16 bits too
 
 
 class Match(str, enum.Enum):
@@ -41,6 +43,8 @@ class RowFault(str, enum.Enum):
     NOT_FINITE = "NaN or infinite log-probability"
     NOT_LOGPROB = "value above 0: not a log-probability"
     CLAMPED = "clamped value, not a measurement"
+    OVER_ONE = "listed probabilities sum to more than 1: not log-probabilities"
+    CONTRADICTORY = "one token has two values"
     AMBIGUOUS = "tokens of one list share a string and have no ids"
     NAMELESS = "the chosen token has neither an id nor a readable string"
 
@@ -125,7 +129,8 @@ def pack(positions: Sequence[Position]) -> Rows:
         match = Match.BYTES
     else:
         match = Match.TEXT
-    n, k = len(positions), max((len(p.top) for p in positions), default=0)
+    read = [_read(p, match) for p in positions]
+    n, k = len(positions), max((len(listed) for _, _, listed in read), default=0)
     narrow = match is Match.ID and all(0 <= (t.id or 0) < _NARROW for t in tokens)
     width = np.int32 if narrow else np.int64
     chosen = np.empty(n, width)
@@ -135,10 +140,9 @@ def pack(positions: Sequence[Position]) -> Rows:
     usable = np.zeros(n, np.bool_)
     pieces: dict[int, str] = {}
     faults: dict[str, int] = {}
-    for i, p in enumerate(positions):
+    for i, (p, (fault, value, listed)) in enumerate(zip(positions, read, strict=True)):
         chosen[i] = key = _key(p.chosen, match)
         pieces.setdefault(key, p.chosen.text)
-        fault, value, listed = _read(p, match)
         if fault is not None:
             faults[fault.value] = faults.get(fault.value, 0) + 1
             continue
@@ -189,12 +193,26 @@ def _read(
             return fault, math.nan, []
         assert token.logprob is not None
         key = _key(token, match)
-        if key in listed and match is not Match.ID:
-            # Two different tokens that print alike: which is which cannot be told.
-            return RowFault.AMBIGUOUS, math.nan, []
+        if key in listed:
+            if match is not Match.ID:
+                # Two different tokens that print alike: which is which cannot be told.
+                return RowFault.AMBIGUOUS, math.nan, []
+            if not _same(listed[key][0], token.logprob):
+                return RowFault.CONTRADICTORY, math.nan, []
         listed.setdefault(key, (min(token.logprob, 0.0), token.text))
+    own = listed.get(_key(position.chosen, match))
+    if own is not None and not _same(own[0], position.chosen.logprob):
+        fault = RowFault.CONTRADICTORY if match is Match.ID else RowFault.AMBIGUOUS
+        return fault, math.nan, []
+    if sum(math.exp(lp) for lp, _ in listed.values()) > _MOST_MASS:
+        return RowFault.OVER_ONE, math.nan, []
     ordered = sorted(((k, lp, t) for k, (lp, t) in listed.items()), key=lambda x: -x[1])
     return None, min(position.chosen.logprob, 0.0), ordered
+
+
+def _same(one: float, other: float) -> bool:
+    """True for two accounts of one value; of a value above 0 only rounding is."""
+    return abs(one - min(other, 0.0)) <= max(_SAME_NATS, _SAME_SHARE * abs(one))
 
 
 def _nameless(token: Token, match: Match) -> bool:

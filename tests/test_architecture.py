@@ -77,7 +77,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cache": {"errors"},
     "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},
-    "http": {"_address", "_sockets", "calls", "engines", "errors"},
+    "_event_stream": set(),
+    "_replies": {"_event_stream", "calls", "engines"},
+    "http": {"_address", "_replies", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
     "harness": {"calls", "errors"},
     "sending": {"calls", "errors", "interrupts"},
@@ -139,8 +141,8 @@ MAY_IMPORT["json_value"] = set()
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
-    *("acceptance", "anchor", "attribution", "circumstances", "compatibility", "fingerprints"),
-    *("graders", "shards"),
+    *("_event_stream", "_replies", "acceptance", "anchor", "attribution", "circumstances"),
+    *("compatibility", "fingerprints", "graders", "shards"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("terminal", "top_keys", "inspect_view", "answer_view", "item_view"),
     *("changes", "comparing", "comparing_view", "comparing_html"),

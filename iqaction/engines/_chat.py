@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iqaction.calls import Chat, Draw, EngineInfo, Failure, FailureKind, Generation
-from iqaction.engines import _errors, _logprobs
+from iqaction.engines import _errors, _logprobs, _message
 from iqaction.engines._base import WireReply, WireRequest
 from iqaction.engines._logprobs import Asked, Listed
 from iqaction.engines._reading import as_count, as_ids, as_list, as_map, as_text
@@ -36,6 +36,10 @@ PARSER_FAULT = "the answer is empty and only reasoning came back: a reasoning pa
 EMPTY = "an empty text although tokens were generated"
 THINKING = "thinking was switched off in chat_template_kwargs and the model still thought"
 ROWS_LOST = "the log-probability rows are not one per generated token"
+OTHER_TEXT = "the listed tokens do not spell the text"
+NO_VOCABULARY = "a generated token has an id that no vocabulary holds"
+_MOST_ROWS = 1_000_000  # of one text; evidence holds no more
+_MOST_LISTED = 256  # at one position, likewise
 
 _FINISHED = {
     "stop": "stop",
@@ -43,8 +47,10 @@ _FINISHED = {
     "eos_token": "stop",
     "end_turn": "stop",
     "stop_sequence": "stop",
+    "complete": "stop",
     "length": "length",
     "max_tokens": "length",
+    "model_length": "length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "repetition": "repetition",
@@ -285,6 +291,8 @@ class Choice:
 
     Attributes
     ----------
+    ids_in_doubt
+        Two accounts of its token ids disagree, or one is no id.
     k
         The list length that was asked for in the end.
     flags
@@ -297,7 +305,7 @@ class Choice:
     reasoning: str
     text: str
     positions: tuple[Position, ...] = ()
-    ids_disagree: bool = False
+    ids_in_doubt: bool = False
     k: int = 0
     flags: tuple[str, ...] = ()
 
@@ -306,28 +314,47 @@ def read_choice(
     call: Chat | Draw, form: Form, taken: Taken, choice: Mapping[str, JSON]
 ) -> Choice | Failure:
     """One choice; a failure where the engine gave it up or it cannot be read."""
-    told = choice.get("finish_reason")
-    finish = _FINISHED.get(told) if isinstance(told, str) else None
-    if finish is None:
-        said = "no finish_reason" if told is None else f"finish_reason {_shown(told)}"
-        return Failure(FailureKind.ABORTED, f"chat: the engine gave the item up: {said}", 200)
+    body = as_map(taken.reply.body)
+    finish = _finished(body, choice)
+    if isinstance(finish, Failure):
+        return finish
     message = choice.get("message")
     if not isinstance(message, dict):
         return Failure(FailureKind.MALFORMED, "chat: a choice without a message", 200)
-    body = as_map(taken.reply.body)
-    reasoning, text = _reasoning(message)
+    said_in = _message.reasoning_and_text(message)
+    if said_in is None:
+        return Failure(FailureKind.MALFORMED, "chat: a message whose content is no text", 200)
+    reasoning, text = said_in
     seen = Reply(body, choice, taken.sent, text or reasoning)
     listed = form.rows(seen) if "logprobs" in taken.sent else None
     oddities: list[str] = []
     positions = listed.positions if listed else ()
+    if len(positions) > _MOST_ROWS:
+        said = f"{len(positions)} log-probability rows in one answer"
+        return Failure(FailureKind.MALFORMED, f"chat: {said}", 200)
     if "logprobs" in taken.sent and not positions:
         oddities.append(NO_LOGPROBS)
     k = as_count(taken.sent.get("top_logprobs")) or 0
     positions = _checked(positions, call, k, oddities)
+    impossible = _logprobs.is_beyond_vocabulary(choice)
     disagree = listed is not None and listed.ids_disagree
-    if disagree:
-        oddities.append(IDS_DISAGREE)
-    return Choice(body, choice, finish, reasoning, text, positions, disagree, k, tuple(oddities))
+    oddities += [IDS_DISAGREE] * disagree + [NO_VOCABULARY] * impossible
+    doubt = disagree or impossible
+    return Choice(body, choice, finish, reasoning, text, positions, doubt, k, tuple(oddities))
+
+
+def _finished(body: Mapping[str, JSON], choice: Mapping[str, JSON]) -> str | Failure:
+    """How a choice ended; a failure where it did not end, or ended in an error."""
+    reported = body.get("error") or choice.get("error")
+    if reported:
+        said = _errors.error_text(WireReply(200, {"error": reported})) or "an error without words"
+        return Failure(FailureKind.ABORTED, f"chat: the engine reports: {said}", 200)
+    told = choice.get("finish_reason")
+    finish = _FINISHED.get(told.lower()) if isinstance(told, str) else None
+    if finish is None:
+        said = "no finish_reason" if told is None else f"finish_reason {_shown(told)}"
+        return Failure(FailureKind.ABORTED, f"chat: the engine gave the item up: {said}", 200)
+    return finish
 
 
 def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[str]) -> Generation:
@@ -337,6 +364,9 @@ def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[st
     complete, ended = _coverage(completion, read)
     if positions and not complete:
         oddities.append(ROWS_LOST)
+    of_the_text = read.finish == "tool_calls" or _logprobs.spells(positions, read.text)
+    if positions and not of_the_text:
+        oddities.append(OTHER_TEXT)
     _check_text(call, read, completion, oddities)
     prompt_ids = as_ids(read.body.get("prompt_token_ids"))
     if prompt_ids is None:
@@ -345,7 +375,7 @@ def _generation(call: Chat, engine: EngineInfo, read: Choice, flags: Sequence[st
         text=read.text,
         finish_reason=read.finish,
         rows=pack(positions) if positions else None,
-        rows_complete=complete and not read.ids_disagree,
+        rows_complete=complete and of_the_text and not read.ids_in_doubt,
         reasoning=read.reasoning,
         prompt_ids=prompt_ids or None,
         prompt_tokens=as_count(usage.get("prompt_tokens")),
@@ -362,33 +392,14 @@ def _shown(value: JSON) -> str:
     return repr(value)[:40]
 
 
-def _reasoning(message: Mapping[str, JSON]) -> tuple[str, str]:
-    """Reasoning and answer of a message, whether or not the engine parted them.
-
-    ``<think>`` may be missing (the template wrote it) and ``</think>`` too (the text was cut).
-    """
-    content = _content(message.get("content"))
-    apart = as_text(message.get("reasoning")) or as_text(message.get("reasoning_content")) or ""
-    if apart:
-        return apart, content
-    before, closed, after = content.partition("</think>")
-    if closed:
-        return before.strip().removeprefix("<think>").strip(), after.lstrip()
-    if before.lstrip().startswith("<think>"):
-        return before.lstrip().removeprefix("<think>").strip(), ""
-    return "", content
-
-
-def _content(value: JSON) -> str:
-    if isinstance(value, list):  # content parts, as some gateways answer
-        return "".join(as_text(as_map(part).get("text")) or "" for part in value)
-    return as_text(value) or ""
-
-
 def _checked(
     positions: tuple[Position, ...], call: Chat | Draw, k: int, oddities: list[str]
 ) -> tuple[Position, ...]:
-    """The positions, made unusable where they measure nothing; what is odd goes to ``oddities``."""
+    """The positions, made unusable where they measure nothing; what is odd goes to ``oddities``.
+
+    No list is longer than was asked for: what a server adds is none of its most likely.
+    """
+    positions = tuple(_logprobs.shortened(p, k or _MOST_LISTED) for p in positions)
     if _all_zero(positions, k):
         oddities.append(ALL_ZERO)
         return tuple(

@@ -104,6 +104,12 @@ def _nobody(kept: dict[str, WireReply]) -> EngineError:
             expected="a healthy server",
             next_step="read the server's log",
         )
+    if listing.status == 200 and isinstance(listing.body, dict) and "data" in listing.body:
+        return EngineError(
+            "the endpoint lists no model",
+            expected="a server that has a model to serve",
+            next_step="load a model in that server, or give the address of one that has",
+        )
     return EngineError(
         f"this is no OpenAI-compatible server ({shown})",
         expected="a list of models at /v1/models, in JSON",

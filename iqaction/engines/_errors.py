@@ -17,7 +17,11 @@ from iqaction.engines._reading import as_list, as_map, as_text
 from iqaction.json_value import JSON
 
 _LONGEST = 400  # characters of a server's message that are kept
+_MOST_WRAPPED = 6  # errors within errors
+_SAID_IN = ("error", "message", "msg", "detail", "errors", "description", "reason")
 _REFUSED = (400, 422)
+# Of log-probabilities: llama-cpp-python and older llama.cpp with a 500, gateways with the others.
+_REFUSED_TOO = (403, 404, 500, 501)
 
 _HINTS = {
     FailureKind.PROXY: " (a proxy's time limit is too short, or it lost the engine)",
@@ -28,12 +32,28 @@ _LOGPROB_WORDS = re.compile(r"log_?-?prob|top_n_tokens|n_probs", re.IGNORECASE)
 _CAPS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"max(?:imum)?(?: value)? allowed(?: is)?:?\s*(\d+)",
-        r"(?:<=|≤)\s*(\d+)",
-        r"between \d+ and (\d+)",
-        r"(?:at most|no more than|up to|cannot exceed|less than or equal to)\s+(\d+)",
-        r"max(?:imum)?(?: value)?(?: of| is| supported is)?:?\s+(\d+)",
-        r"in (?:the )?(?:range|interval)?\s*\[\s*\d+\s*,\s*(\d+)\s*\]",
+        r"max(?:imum)?(?: value)? allowed(?: is)?:?\s*([0-9]+)",
+        r"(?:<=|≤)\s*([0-9]+)",
+        r"between [0-9]+ (?:and|to) ([0-9]+)",
+        r"(?:at most|no more than|up to|(?:cannot|not|must not) exceed"
+        r"|less than or equal(?: to)?|(?:no|not) (?:greater|larger|higher|more) than)\s+([0-9]+)",
+        r"\b([0-9]+) or (?:less|fewer)\b",
+        r"max(?:imum)?[ _-]?(?:num[ _])?(?:top[ _])?logprobs?\s?(?:is|of|=|:|\()\s*([0-9]+)",
+        r"max(?:imum)?(?: value)?(?: of| is| supported is)?:?\s+([0-9]+)",
+        r"\[\s*[0-9]+\s*(?:,|\.\.)\s*([0-9]+)\s*\]",
+        r"max(?:imum)?\b[^.;0-9]{0,60}?\b(?:is|of)[:=]?\s*([0-9]+)",
+        r"(?:limit|maximum)(?: of)?[ (:=]{1,3}([0-9]+)",
+        r"(?:range|between|from)\b[^.;0-9]{0,20}[0-9]+\s?(?:to|-|–|\.\.)\s?([0-9]+)(?!.{0,3}exclusive)",
+    )
+)
+# The first number that is too large, of an open range.
+_ABOVE_CAPS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"<\s*([0-9]+)",
+        r"(?:less|smaller|lower) than\s+([0-9]+)",
+        r"to ([0-9]+) \(exclusive\)",
+        r"\[\s*[0-9]+\s*(?:,|\.\.)\s*([0-9]+)\s*\)",
     )
 )
 _NO_LOGPROBS = re.compile(
@@ -43,13 +63,15 @@ _NO_LOGPROBS = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"maximum context length|context size|context length|max_model_len"
-    r"|exceed_context_size|longer than the (?:model|maximum)",
+    r"maximum context length|context (?:size|length|window)|max_model_len"
+    r"|exceed_context_size|context_length_exceeded|longer than the (?:model|maximum)"
+    r"|(?:prompt|input|inputs) (?:is|are) too long",
     re.IGNORECASE,
 )
 _UNKNOWN_FIELD = re.compile(
     r"extra_forbidden|extra inputs|unrecogni[sz]ed|unknown|unexpected|not permitted"
-    r"|not supported|unsupported|not yet supported|invalid|validation error|must be",
+    r"|not supported|unsupported|not yet supported|invalid|validation error|must be"
+    r"|not (?:implemented|allowed|available)|does ?n[o']t support|no such (?:field|parameter)",
     re.IGNORECASE,
 )
 
@@ -62,26 +84,29 @@ def error_text(reply: WireReply) -> str:
     return _short(found)
 
 
-def _from_json(body: JSON) -> str:
-    if isinstance(body, str):
-        return body
-    parts = as_map(body)
-    error = parts.get("error")
-    if isinstance(error, dict):
-        return as_text(error.get("message")) or as_text(error.get("type")) or ""
-    for value in (error, parts.get("message"), parts.get("detail"), parts.get("msg")):
-        text = as_text(value)
-        if text:
-            return text
-    return "; ".join(_from_detail(item) for item in as_list(parts.get("detail"))[:5])
+def _from_json(body: JSON, depth: int = 0) -> str:
+    """The words of an error, wherever servers and gateways put them: one wraps another's."""
+    if depth > _MOST_WRAPPED:
+        return ""
+    if isinstance(body, list):
+        said = (_from_json(item, depth + 1) for item in body[:5])
+        return "; ".join(s for s in said if s)
+    if not isinstance(body, dict):
+        return as_text(body) or ""
+    for name in _SAID_IN:
+        said_there = _from_json(body.get(name), depth + 1)
+        if said_there:
+            where = _where(body)
+            return f"{where}: {said_there}" if where else said_there
+    return as_text(body.get("type")) or "" if depth else ""
 
 
-def _from_detail(item: JSON) -> str:
-    """One entry of a FastAPI validation error, as ``body.messages: Field required``."""
-    parts = as_map(item)
-    where = ".".join(str(p) for p in as_list(parts.get("loc")) if isinstance(p, (str, int)))
-    said = as_text(parts.get("msg")) or as_text(item) or ""
-    return f"{where}: {said}" if where else said
+def _where(entry: Mapping[str, JSON]) -> str:
+    """The place that one entry of a validation error names, as ``body.messages``."""
+    places = (
+        as_text(p) or (str(p) if isinstance(p, int) else "") for p in as_list(entry.get("loc"))
+    )
+    return ".".join(p for p in places if p)
 
 
 def _from_html(text: str) -> str:
@@ -160,8 +185,10 @@ def objection(reply: WireReply, asked: int, optional: Iterable[str]) -> Objectio
     said = error_text(reply)
     if reply.failure is not None or _TOO_LONG.search(said):
         return None
-    if reply.status == 500 and asked and _LOGPROB_WORDS.search(said) and _NO_LOGPROBS.search(said):
-        return NoLogprobs(said)  # llama-cpp-python and older llama.cpp refuse with a 500
+    said = _with_parameter(said, reply.body)
+    refuses = bool(_LOGPROB_WORDS.search(said) and _NO_LOGPROBS.search(said))
+    if reply.status in _REFUSED_TOO and asked and refuses:
+        return NoLogprobs(said)
     if reply.status not in _REFUSED:
         return None
     fields = UnknownFields(tuple(n for n in optional if names(said, n)))
@@ -177,12 +204,20 @@ def objection(reply: WireReply, asked: int, optional: Iterable[str]) -> Objectio
     return None
 
 
+def _with_parameter(said: str, body: JSON) -> str:
+    """The message, and the field it is about where only `param` names it."""
+    parts = as_map(body)
+    named = as_text(as_map(parts.get("error")).get("param")) or as_text(parts.get("param")) or ""
+    return said if not named or names(said, named) else f"{said} ({named[:80]})"
+
+
 def cap(said: str) -> int | None:
     """The largest number of listed tokens that a message allows, None where it names none."""
-    for pattern in _CAPS:
-        found = pattern.search(said)
-        if found and len(found.group(1)) < 10:
-            return int(found.group(1))
+    for patterns, over in ((_CAPS, 0), (_ABOVE_CAPS, 1)):
+        for pattern in patterns:
+            found = pattern.search(said)
+            if found and len(found.group(1)) < 10:
+                return max(0, int(found.group(1)) - over)
     return None
 
 

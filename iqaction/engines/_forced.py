@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iqaction.calls import EngineInfo, Failure, FailureKind, Force, Scored
-from iqaction.rows import Position, Token, pack, value_fault
+from iqaction.engines._logprobs import shortened
+from iqaction.rows import Position, pack
 
 
 def refusal(call: Force, engine: EngineInfo) -> Failure | None:
@@ -48,15 +49,7 @@ def scored(
             return _malformed(i, "a listed token without an id")
     if len(positions) > len(wanted):
         return _malformed(len(wanted), f"{len(positions)} rows for {len(wanted)} tokens")
-    cut = [Position(p.chosen, _most_likely(p, k)) for p in positions]
-    return Scored(pack(cut), method, flags)
-
-
-def _most_likely(position: Position, k: int) -> tuple[Token, ...]:
-    values = [t.logprob for t in position.top]
-    if len(values) <= k or any(value_fault(v) is not None for v in values):
-        return position.top  # a faulty list stays whole: packing then sees the fault
-    return tuple(sorted(position.top, key=lambda t: -(t.logprob or 0.0))[:k])
+    return Scored(pack([shortened(p, k) for p in positions]), method, flags)
 
 
 def _malformed(position: int, said: str) -> Failure:

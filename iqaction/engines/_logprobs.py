@@ -17,16 +17,19 @@ from dataclasses import dataclass
 from iqaction.engines._reading import (
     as_bytes,
     as_id,
+    as_int,
     as_list,
     as_map,
     as_number,
     as_text,
 )
 from iqaction.json_value import JSON
-from iqaction.rows import Position, Token
+from iqaction.rows import Position, Token, value_fault
 
-_PLACEHOLDER = re.compile(r"token_id:(\d{1,10})\Z")
+_PLACEHOLDER = re.compile(r"token_id:([0-9]{1,10})\Z")
 _UNREAD = Position(Token("", None))
+_OTHERS = re.compile(rb"[^A-Za-z0-9]+")
+_FEWEST_LETTERS = 8
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ def _chat_entry(entry: JSON, id_strings: bool) -> Position:
 def _top(listed: JSON, id_strings: bool) -> tuple[Token, ...]:
     if isinstance(listed, dict):
         return tuple(_token(text, value, id_strings) for text, value in listed.items())
+    # An entry that is none keeps its place, without a value: a list with a hole is no measurement.
     return tuple(
-        _entry_token(entry, id_strings) for entry in as_list(listed) if isinstance(entry, dict)
+        _entry_token(entry, id_strings) if isinstance(entry, dict) else _UNREAD.chosen
+        for entry in as_list(listed)
     )
 
 
@@ -205,6 +210,39 @@ def _unspelled(token: Token) -> Token:
     else:
         data = _bytes(token)  # a special token, spelled as itself
     return Token(data.decode("utf-8", "replace"), token.logprob, token.id, data)
+
+
+def spells(positions: Iterable[Position], text: str) -> bool:
+    """False where the chosen tokens are of another text: an engine mixed two requests up.
+
+    Letters and digits of ASCII alone are compared, since engines list blanks, control tokens and
+    parts of characters in ways of their own; a text with few of them is not judged.
+    """
+    wanted = _plain(text.encode())
+    told = _plain(b"".join(map(_bytes, (p.chosen for p in positions))))
+    return len(wanted) < _FEWEST_LETTERS or not told or wanted in told
+
+
+def _plain(data: bytes) -> bytes:
+    return _OTHERS.sub(b"", data)
+
+
+def shortened(position: Position, k: int) -> Position:
+    """The position with the ``k`` most likely of its list."""
+    values = [t.logprob for t in position.top]
+    if len(values) <= k or any(value_fault(v) is not None for v in values):
+        return position  # a faulty list stays whole: packing then sees the fault
+    likely = sorted(position.top, key=lambda t: -(t.logprob or 0.0))[:k]
+    return Position(position.chosen, tuple(likely))
+
+
+def is_beyond_vocabulary(choice: Mapping[str, JSON]) -> bool:
+    """True where a whole number that stands for a generated token can be no id."""
+    told: list[JSON] = [*as_list(choice.get("token_ids"))]
+    told += [as_map(e).get("id") for e in as_list(as_map(choice.get("logprobs")).get("content"))]
+    triples = as_list(as_map(choice.get("meta_info")).get("output_token_logprobs"))
+    told += [t[1] for t in triples if isinstance(t, list) and len(t) > 1]
+    return any(as_int(x) is not None and as_id(x) is None for x in told)
 
 
 def joined(positions: Sequence[Position]) -> bytes:

@@ -25,8 +25,11 @@ class Served:
 
 
 def read(body: JSON, owner: str = "") -> tuple[Served, ...]:
-    """The models of a listing; with ``owner``, only those that this engine says are its own."""
-    listed = as_list(as_map(body).get("data"))
+    """The models of a listing; with ``owner``, only those that this engine says are its own.
+
+    Some gateways answer with the bare list.
+    """
+    listed = body if isinstance(body, list) else as_list(as_map(body).get("data"))
     models = tuple(m for entry in listed if (m := _served(entry)) is not None)
     return tuple(m for m in models if not owner or m.owner == owner)
 
@@ -64,6 +67,9 @@ def choose(model: str, served: Sequence[Served]) -> Served:
     if model:
         for one in served:
             if model == one.name or model in one.aliases:
+                return one
+        for one in served:  # Ollama's name for a model without a tag
+            if one.name == f"{model}:latest":
                 return one
         raise EngineError(
             f"the endpoint does not serve the model {model!r}",

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from iqaction.json_value import JSON
 
-_LARGEST_ID = 2**31 - 1  # no vocabulary is larger; a bigger number is no token id
+_LARGEST_ID = 2**24 - 1  # no vocabulary is a tenth as large; kernels that fail write any 32 bits
+_MOST_IDS = 1_000_000  # of one text; evidence holds no more
 
 
 def as_map(value: JSON) -> Mapping[str, JSON]:
@@ -68,7 +69,7 @@ def as_id(value: JSON) -> int | None:
 
 def as_ids(value: JSON) -> tuple[int, ...] | None:
     """The token ids of a list that holds nothing else; an empty list is an empty tuple."""
-    if not isinstance(value, list):
+    if not isinstance(value, list) or len(value) > _MOST_IDS:
         return None
     ids = tuple(i for i in map(as_id, value) if i is not None)
     return ids if len(ids) == len(value) else None

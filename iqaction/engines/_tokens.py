@@ -5,7 +5,7 @@ from __future__ import annotations
 from iqaction.calls import Failure, FailureKind, TokenIds
 from iqaction.engines import _errors
 from iqaction.engines._base import WireReply
-from iqaction.engines._reading import as_id, as_ids, as_map
+from iqaction.engines._reading import as_count, as_id, as_ids, as_map
 from iqaction.json_value import JSON
 
 
@@ -41,6 +41,10 @@ def token_ids(reply: WireReply, empty_allowed: bool) -> TokenIds | Failure:
     ids = read_ids(reply.body)
     if ids is None:
         return Failure(FailureKind.MALFORMED, "tokenize: no list of token ids in the answer", 200)
+    told = as_count(as_map(reply.body).get("count"))
+    if told is not None and told != len(ids):
+        said = f"{len(ids)} token ids, counted as {told}"
+        return Failure(FailureKind.MALFORMED, f"tokenize: {said}", 200)
     if not ids and not empty_allowed:
         return Failure(FailureKind.MALFORMED, "tokenize: no token ids for a text", 200)
     return TokenIds(ids)

@@ -212,8 +212,9 @@ def _details(told: Mapping[str, JSON], listing: JSON) -> dict[str, str]:
     first = as_list(as_map(listing).get("data"))[:1]
     meta = as_map(as_map(first[0]).get("meta")) if first else {}
     for key, value in (("ftype", told.get("model_ftype")), *meta.items()):
-        if key in _KEPT and isinstance(value, (str, int)) and value != "":
-            details.setdefault(key, str(value)[:200])
+        told_now = str(value) if isinstance(value, int) else as_text(value)
+        if key in _KEPT and told_now:
+            details.setdefault(key, told_now[:200])
     return details
 
 

@@ -151,11 +151,12 @@ def _details(told: Mapping[str, JSON]) -> dict[str, str]:
         "model_path", "quantization", "dtype", "kv_cache_dtype", "attention_backend",
         "speculative_algorithm", "enable_deterministic_inference",
     )  # fmt: skip
-    return {
-        key: str(value)[:200]
-        for key in kept
-        if isinstance(value := told.get(key), (str, int, float, bool))
+    values = {key: told.get(key) for key in kept}
+    shown = {
+        key: str(value) if isinstance(value, (int, float)) else as_text(value)
+        for key, value in values.items()
     }
+    return {key: text[:200] for key, text in shown.items() if text is not None}
 
 
 def _tokenize(call: Tokenize, engine: EngineInfo) -> Speaking:

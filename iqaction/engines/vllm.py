@@ -195,13 +195,10 @@ def _read_forced(reply: WireReply, call: Force, k: int, flags: tuple[str, ...]) 
 
 
 def _position(row: Mapping[str, JSON], wanted: int) -> Position:
-    tokens = {
-        token.id: token
-        for key, entry in row.items()
-        if (token := _token(key, as_map(entry))).id is not None
-    }
-    missing = Token("", None)  # without an id: `scored` refuses it by position
-    return Position(tokens.get(wanted, missing), tuple(tokens.values()))
+    # A key that is no id stays, without one: `scored` refuses such a row, by its position.
+    tokens = tuple(_token(key, as_map(entry)) for key, entry in row.items())
+    chosen = next((t for t in tokens if t.id == wanted), Token("", None))
+    return Position(chosen, tokens)
 
 
 def _token(key: str, entry: Mapping[str, JSON]) -> Token:

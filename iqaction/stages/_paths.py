@@ -74,6 +74,12 @@ class PromptIds:
     ids: tuple[int, ...] | None
     count: int | None
 
+    @property
+    def disagree(self) -> bool:
+        """True where the ids are not as many as the engine counted: they are of another prompt
+        (a second BOS, a system prompt added behind the API)."""
+        return self.ids is not None and self.count is not None and self.count != len(self.ids)
+
 
 def prompt_ids(kept: Kept, arm: Arm, unit: str, launch: int = 0) -> PromptIds:
     """Ids from the chat answer, else from the engine's tokenizer; the count from its usage.
@@ -131,9 +137,13 @@ def own(kept: Kept, arm: Arm, unit: str, launch: int = 0) -> Own | str:
     answer = generation(kept, arm, unit, launch)
     if not isinstance(answer, Generation):
         return NO_TEXT
-    ids = prompt_ids(kept, arm, unit, launch).ids
+    prompt = prompt_ids(kept, arm, unit, launch)
+    ids = prompt.ids
     if ids is None:
         return "its prompt token ids are not known"
+    if prompt.disagree:
+        # Forced after them, every token would be scored in another context than it was written in.
+        return f"its prompt has {prompt.count} tokens, and its token ids are {len(ids)}"
     path = continuation(answer)
     if path is None or answer.rows is None:
         return f"its tokens cannot be forced ({_why_no_path(answer)})"

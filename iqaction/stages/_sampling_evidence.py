@@ -23,6 +23,7 @@ from iqaction.stages._sampling_ask import (
     drawn,
 )
 from iqaction.stages._sampling_raw import why_not_raw
+from iqaction.stages._sampling_repeats import repeats
 from iqaction.stages._sampling_rows import Positions, positions, width
 from iqaction.stats.filters import Sampler
 from iqaction.stats.sampling import Drawn as Weighed
@@ -125,7 +126,7 @@ def read(seen: Observed, arm: Arm, spec: StageSpec) -> Reading:
     found = [_answers(kept, arm, spec, plan, fresh=fresh) for fresh in (False, True)]
     k = width(answer for answers, _ in found for _, answer in answers)
     first, fresh = (_set(answers, lacks, spec, plan, k, sampler) for answers, lacks in found)
-    answers = [answer for s in (first, fresh) for _, answer in s.answers]
+    every = (*first.answers, *fresh.answers)
     return Reading(
         sampler,
         first,
@@ -134,8 +135,11 @@ def read(seen: Observed, arm: Arm, spec: StageSpec) -> Reading:
         (
             *_without_filters(engine),
             *_unmodelled(
-                sampler, answers, first.positions.end_unknown or fresh.positions.end_unknown
+                sampler,
+                [answer for _, answer in every],
+                first.positions.end_unknown or fresh.positions.end_unknown,
             ),
+            *_dependent(every, sampler.temperature),
         ),
     )
 
@@ -233,6 +237,16 @@ def _unmodelled(sampler: Sampler, answers: Sequence[Drawn], end_unknown: bool) -
     flags = Counter(flag for answer in answers for flag in answer.flags)
     found += [flag for flag, _ in flags.most_common() if not _is_harmless(flag)][:5]
     return tuple(found)
+
+
+def _dependent(answers: _Answers, temperature: float) -> tuple[str, ...]:
+    again = repeats(answers, temperature) if temperature > 0 else 0
+    if not again:
+        return ()
+    return (
+        f"{again} draws repeat another one of their prompt word for word: they are not "
+        "independent (a fixed seed?)",
+    )
 
 
 def _is_harmless(flag: str) -> bool:

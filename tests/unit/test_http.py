@@ -230,6 +230,17 @@ def test_key__is_a_header_and_blotted_out_of_every_answer(
     assert key not in repr(one.__dict__["_address"].shown)
 
 
+def test_key__cut_by_a_stream(serve: Callable[..., Server], wire: Callable[..., Wire]) -> None:
+    """A model that repeats the key piece by piece shows it in no piece, and in the whole text."""
+    pieces = ("your key is sk-sec", "ret-12", "34.")
+    chunks = [json.dumps({"choices": [{"delta": {"content": p}}]}) for p in pieces]
+    raw = "".join(f"data: {chunk}\n\n" for chunk in chunks).encode()
+    reply = wire(serve(ok(raw=raw)).url, api_key="sk-secret-1234").send(POST)
+
+    assert "your key is ***." in json.dumps(reply.body)
+    assert "sk-secret-1234" not in repr(reply)
+
+
 def test_key__a_short_one_does_not_spoil_texts(
     serve: Callable[..., Server], wire: Callable[..., Wire]
 ) -> None:

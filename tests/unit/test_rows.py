@@ -129,7 +129,7 @@ def test_pack__a_repeated_id_is_one_token() -> None:
     """vLLM lists the chosen token twice under one id."""
     rows = pack([Position(Token("a", -1.0, 3), (Token("a", -1.0, 3), Token("a", -1.0, 3)))])
 
-    assert rows.top.tolist() == [[3, PAD]]
+    assert rows.top.tolist() == [[3]]
     assert rows.usable.all()
 
 
@@ -149,9 +149,52 @@ def test_pack__a_nameless_fragment_never_counts_as_agreement(token: Token) -> No
     assert pack([Position(Token("", -0.1, None, b"\xf0\x9f"))]).usable.all()
 
 
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [(-1.0, True), (-1.04, True), (-1.1, False), (-0.9, False), (-4.0, False)],
+)
+def test_pack__one_token_has_one_value(other: float, same: bool) -> None:
+    """Beyond rounding, two values of one token are none: neither is taken for the other."""
+    a = Token("a", -1.0, 3)
+    listed_twice = pack([Position(a, (a, Token("a", other, 3)))])
+    unlike_its_list = pack([Position(a, (Token("a", other, 3), Token("b", -2.0, 4)))])
+
+    faults = {} if same else {RowFault.CONTRADICTORY.value: 1}
+    assert listed_twice.faults == unlike_its_list.faults == faults
+
+
+def test_pack__another_token_that_prints_alike() -> None:
+    """Without ids, a listed token spelled as the chosen one with another value is another one."""
+    rows = pack([Position(Token("os", -2.0), (Token("os", -0.4), Token("x", -3.0)))])
+
+    assert rows.faults == {RowFault.AMBIGUOUS.value: 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "usable"),
+    [((-0.7, -0.7), True), ((-0.65, -0.7), True), ((-0.1, -0.1), False), ((-1.0,) * 5, False)],
+)
+def test_pack__negative_logits_are_no_log_probabilities(
+    values: tuple[float, ...], usable: bool
+) -> None:
+    """Logits below 0 pass for log-probabilities one by one; together they sum to more than 1."""
+    rows = pack([row(values[0], *values)])
+
+    assert rows.usable.tolist() == [usable]
+    assert rows.faults == ({} if usable else {RowFault.OVER_ONE.value: 1})
+
+
+def test_pack__a_faulty_row_makes_no_list_longer() -> None:
+    """A list that is not used takes no room, however long: evidence has a limit for it."""
+    hostile = Position(Token("a", math.nan, 1), tuple(Token("x", -9.0, i) for i in range(300)))
+    rows = pack([row(-1.0, -1.0, -2.0), hostile])
+
+    assert (rows.k, rows.usable.tolist()) == (2, [True, False])
+
+
 def test_piece__display_text() -> None:
     """Chosen tokens and each list's first have a text; others show their id."""
-    rows = pack([row(-2.0, -2.0, -0.1, -3.0)])
+    rows = pack([row(-2.0, -2.0, -0.3, -3.0)])
 
     assert [rows.piece(i) for i in (1, 2, 3)] == ["t1", "t2", "<3>"]
     assert concat_pieces(rows, [1, 2]) == "t1t2"

@@ -3,82 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from wire.replay import Script, answer, chat, engine, run, tokenize
+from wire.cases import CASES, CHECKS, GOOD, ask, case, failure, forced, generation, of, reply_of
+from wire.lab import Lab, json_of, said
+from wire.replay import TAG, Script, answer, chat, engine, run, tokenize
 
 from iqaction import engines
 from iqaction.calls import (
-    Call,
     Capability,
+    Draw,
+    Drawn,
     Failure,
     FailureKind,
-    Force,
     Generation,
+    Message,
     Scored,
     TokenIds,
 )
-from iqaction.engines import _chat
+from iqaction.engines import _chat, _logprobs
 from iqaction.engines._base import WireReply
 from iqaction.engines._detect import discover
-from iqaction.rows import Match
-
-LINES = (Path(__file__).parent / "cases.jsonl").read_text(encoding="utf-8").splitlines()
-CASES: dict[str, dict[str, Any]] = {c["id"]: c for c in map(json.loads, LINES)}
-Check = Callable[[dict[str, Any]], None]
-CHECKS: dict[str, Check] = {}
-
-GOOD = {
-    "choices": [
-        {"index": 0, "message": {"content": "4"}, "logprobs": None, "finish_reason": "stop"}
-    ],
-    "usage": {"prompt_tokens": 9, "completion_tokens": 1},
-}
-
-
-def case(*ids: str) -> Callable[[Check], Check]:
-    def add(check: Check) -> Check:
-        CHECKS.update(dict.fromkeys(ids, check))
-        return check
-
-    return add
-
-
-def reply_of(c: dict[str, Any]) -> WireReply:
-    body, text = c["response"], ""
-    if isinstance(body, str):
-        body, text = None, body
-    headers = {k.lower().replace("-", "_"): v for k, v in c.get("headers", {}).items()}
-    return answer(c.get("status", 200), body, text, **headers)
-
-
-def ask(
-    c: dict[str, Any], dialect: str = "openai", call: Call | None = None, **changes: Any
-) -> Any:
-    """The answer, and the script that gave it: first the case's reply, then a good one."""
-    script = Script(reply_of(c), answer(200, GOOD))
-    asked = call or chat(**changes)
-    result = run(engines.load(dialect).speak(asked, engine(dialect)), script)
-    return result, script
-
-
-def generation(c: dict[str, Any], dialect: str = "openai", **changes: Any) -> Generation:
-    result, _ = ask(c, dialect, **changes)
-    assert isinstance(result, Generation)
-    return result
-
-
-def failure(c: dict[str, Any], dialect: str = "openai", call: Call | None = None) -> Failure:
-    result, _ = ask(c, dialect, call)
-    assert isinstance(result, Failure)
-    return result
-
-
-def forced(prompt: list[int], k: int = 1) -> Force:
-    return Force(tokenize("x").tag, tuple(prompt[:1]), tuple(prompt[1:]), k)
+from iqaction.engines._logprobs import Asked
+from iqaction.rows import Match, RowFault
 
 
 @case("cap-vllm-max5", "cap-ollama-range", "cap-openai-range")
@@ -123,6 +72,52 @@ def list_refused(c: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["samp-minp-unsupported", "samp-topk-encoding"])
+def test_case__a_setting_that_is_asked_for_is_not_dropped(name: str) -> None:
+    """A draw with a filter that the engine refuses is not run without it, and says which."""
+    field = {"samp-minp-unsupported": "min_p", "samp-topk-encoding": "top_k"}[name]
+    on = {"min_p": {"min_p": 0.05}, "top_k": {"top_k": 20}}[field]
+    call = Draw(TAG, (Message("user", "x"),), 1, 1, 1.0, **on)  # type: ignore[arg-type]
+    failed, script = ask(CASES[name], "vllm", call)
+
+    assert isinstance(failed, Failure)
+    assert FailureKind.UNSUPPORTED is failed.kind
+    assert f"refuses {field}" in failed.message
+    assert len(script.asked) == 1
+
+
+@case("samp-silent-defaults")
+def defaults_are_sent(c: dict[str, Any]) -> None:
+    """Every field of the sampler is sent, in each engine's own words; where an engine's words
+    are not known, that is said."""
+    penalty = {"llamacpp": "repeat_penalty"}
+    off = {"llamacpp": 0, "vllm": -1, "sglang": -1}
+    for dialect, none in off.items():
+        for call in (chat(), Draw(TAG, (Message("user", "x"),), 1, 1, 1.0)):
+            lab = Lab(json_of({"error": "x"}, 404))
+            lab.call(call, dialect)
+            names = set(c["expected"]["send_explicit"]) - {"repetition_penalty"}
+            assert {*names, penalty.get(dialect, "repetition_penalty")} <= set(lab.bodies[0])
+            assert (lab.bodies[0]["top_p"], lab.bodies[0]["min_p"]) == (1.0, 0.0)
+            assert lab.bodies[0]["top_k"] == none
+            assert CASES["samp-topk-encoding"]["expected"][dialect] == none
+    plain = run(discover("", "openai"), lambda _: answer(200, {"data": [{"id": "m"}]}))
+    assert any("sampling defaults" in said for said in plain.limitations)
+    lab = Lab(json_of({"error": "x"}, 404))
+    lab.call(chat(), "openai")
+    assert "top_k" not in lab.bodies[0]
+
+
+@case("samp-seed-ignored")
+def draws_are_not_paired(c: dict[str, Any]) -> None:
+    """No draw is seeded, so that none is compared with another by its seed."""
+    assert c["expected"]["pair_by_seed"] is False
+    for dialect in engines.names():
+        lab = Lab(json_of({"error": "x"}, 404))
+        lab.call(Draw(TAG, (Message("user", "x"),), 4, 1, 1.0), dialect)
+        assert lab.bodies[0].get("seed", -1) == -1
+
+
 @case("cap-trtllm-forbid-extra", "samp-minp-unsupported", "samp-topk-encoding")
 def field_dropped(c: dict[str, Any]) -> None:
     field = {"samp-minp-unsupported": "min_p", "samp-topk-encoding": "top_k"}.get(
@@ -154,15 +149,26 @@ def server_error_is_no_cap(c: dict[str, Any]) -> None:
 @case("val-9999", "val-null-logprob", "val-positive", "val-prob-in-logprob-field")
 @case("val-default-missing-token", "val-lmdeploy-zero-default", "samp-oov-token")
 def value_faults(c: dict[str, Any]) -> None:
-    rows = generation(c).rows
+    """Not usable, counted, and named for what it is."""
+    result = generation(c)
+    rows = result.rows
     assert rows is not None
 
-    usable = {
-        "val-null-logprob": [False, True],
-        "val-default-missing-token": [True, False],
-    }.get(c["id"], [False])
+    usable = c["expected"].get("position_usable", [False])
+    fault = {
+        "clamped_logprob": RowFault.CLAMPED,
+        "missing_logprob_entry": RowFault.CLAMPED,
+        "token_id_out_of_vocab": RowFault.CLAMPED,
+        "null_logprob": RowFault.MISSING,
+        "not_logprobs": RowFault.NOT_LOGPROB,
+        "chosen_token_missing": RowFault.NAMELESS,
+    }[c["expected"]["flag"]]
     assert usable == rows.usable.tolist()
-    assert sum(rows.faults.values()) == 1
+    assert rows.faults == {fault.value: 1}
+    assert np.isnan(rows.logprob[~rows.usable]).all()
+    if c["id"] == "val-default-missing-token":
+        assert c["expected"]["k"] == rows.k
+    assert (_chat.NO_VOCABULARY in result.flags) is (c["id"] == "samp-oov-token")
 
 
 @case("val-slightly-positive")
@@ -187,11 +193,30 @@ def sampled_first(c: dict[str, Any]) -> None:
     rows = generation(c, "openai", temperature=1.0).rows
 
     assert rows is not None
-    assert rows.piece(rows.top[0, 0]) == "A"
-    assert rows.chosen[0] == rows.top[0, 1]
+    assert rows.piece(rows.top[0, 0]) == c["expected"]["argmax"]
+    assert rows.piece(rows.chosen[0]) == c["expected"]["chosen"]
+    assert rows.top[0].tolist().index(rows.chosen[0]) + 1 == c["expected"]["chosen_rank"]
 
 
-@case("top-completions-k-plus-1", "plp-llamacpp-none")
+@case("top-completions-k-plus-1")
+def one_more_than_asked(c: dict[str, Any]) -> None:
+    """Three entries for two are taken, in a chat's answer: the two most likely, and the drawn."""
+    choice = c["response"]["choices"][0]
+    body = {
+        "choices": [{**choice, "message": {"content": choice["text"]}}],
+        "usage": c["response"]["usage"],
+    }
+    listed = _logprobs.read(choice["logprobs"], Asked())
+    rows = generation({"response": body}, top_logprobs=c["expected"]["k"]).rows
+
+    assert listed is not None and rows is not None
+    assert c["expected"]["entries"] == len(listed.positions[0].top)
+    assert c["expected"]["k"] == rows.k
+    assert c["expected"]["argmax"] == rows.piece(rows.top[0, 0])
+    assert (rows.piece(rows.chosen[0]), rows.usable.tolist()) == ("Z", [True])
+
+
+@case("plp-llamacpp-none")
 def completions_shape(c: dict[str, Any]) -> None:
     """A completions answer is no chat; what it lists for a prompt is what forcing reads."""
     assert FailureKind.MALFORMED is failure(c).kind
@@ -298,8 +323,15 @@ def complete(c: dict[str, Any]) -> None:
     )
 
     assert isinstance(result, Generation)
+    assert result.rows is not None
     assert result.rows_complete
     assert (2 if c["id"] == "count-eos-excluded" else None) == result.eos_id
+    wanted = c["expected"]
+    assert wanted.get("tokens", wanted.get("generated_tokens")) == len(result.rows)
+    assert wanted.get("reasoning", "") == result.reasoning
+    assert wanted.get("content", "Hi") == result.text
+    if wanted.get("last_is_eos"):
+        assert result.rows.piece(result.rows.chosen[-1]) == "<|im_end|>"
 
 
 @case("count-specdecode-only-first")
@@ -327,12 +359,19 @@ def not_greedy(c: dict[str, Any]) -> None:
 
 @case("count-n2")
 def first_index(c: dict[str, Any]) -> None:
+    """By their indices, wherever they stand; the count is of both."""
+    drawn, _ = ask(c, call=Draw(TAG, (Message("user", "x"),), 2, 1, 1.0))
+
     assert generation(c).text == "A"
+    assert isinstance(drawn, Drawn)
+    assert [drawn.rows.piece(k) for k in drawn.rows.chosen] == ["A", "B"]
+    assert drawn.completion_tokens == 2
 
 
 @case("count-empty-choices")
 def no_choices(c: dict[str, Any]) -> None:
     assert FailureKind.MALFORMED is failure(c).kind
+    assert "without choices" in failure(c).message
 
 
 @case("count-usage-null")
@@ -347,6 +386,7 @@ def reasoning_apart(c: dict[str, Any]) -> None:
     result = generation(c)
 
     assert c["expected"].get("answer_text", "4") == result.text
+    assert c["expected"].get("reasoning", result.reasoning) == result.reasoning
     assert result.reasoning
 
 
@@ -394,7 +434,7 @@ def root_path(c: dict[str, Any]) -> None:
     assert [r.path for r in sglang.asked] == ["/v1/tokenize", "/tokenize"]
 
 
-@case("tok-double-bos", "tok-add-special-defaults-differ")
+@case("tok-add-special-defaults-differ")
 def no_special_tokens_added(c: dict[str, Any]) -> None:
     """Nobody adds a second BOS for us: a chat has what its template wrote, a text nothing."""
     for dialect, key in (
@@ -416,6 +456,9 @@ def prompt_rows(c: dict[str, Any]) -> None:
     target, argmax = {"plp-first-null": (11, 11)}.get(c["id"], (917, 15043))
     assert [target] == result.rows.chosen.tolist()
     assert argmax == result.rows.top[0, 0]
+    value = c["expected"].get("target_logprob", -0.1)
+    assert result.rows.logprob.tolist() == pytest.approx([value])
+    assert (target == argmax) is c["expected"].get("agree", True)
 
 
 @case("plp-target-missing")
@@ -432,6 +475,7 @@ def raw_logits(c: dict[str, Any]) -> None:
 
     assert isinstance(result, Scored)
     assert not result.rows.usable.any()
+    assert result.rows.faults == {RowFault.NOT_LOGPROB.value: 1}
 
 
 @case("plp-chat-location")
@@ -465,6 +509,10 @@ def no_second_try(c: dict[str, Any]) -> None:
 
     assert isinstance(result, Failure)
     assert [r.retry for r in script.asked] == [False]
+    lab = Lab(said(c))
+    observation = lab.call(forced([5, 7]), "vllm")
+    assert (observation.attempts, lab.slept) == (1, [])
+    assert observation.answer.is_lost  # and asked again when the run continues
 
 
 @case("greedy-tgi-penalty", "greedy-tiny-temperature")
@@ -473,46 +521,6 @@ def plain_request(c: dict[str, Any]) -> None:
 
     assert script.bodies[0]["temperature"] == 0
     assert not {"presence_penalty", "frequency_penalty", "n"} & set(script.bodies[0])
-
-
-@case("info-health-503-llamacpp", "err-html-502", "err-tgi-424", "err-string-error")
-@case("err-llamacpp-500-logprobs-tools", "err-model-not-found", "err-429-retry-after-date")
-def failures(c: dict[str, Any]) -> None:
-    failed = failure(c, call=chat(top_logprobs=0))
-
-    kind = {503: FailureKind.BUSY, 429: FailureKind.BUSY, 504: FailureKind.PROXY}
-    assert kind.get(c["status"], FailureKind.STATUS) is failed.kind
-    assert c["status"] == failed.status
-    said = c["response"] if isinstance(c["response"], str) else c["response"]["error"]
-    words = said["message"] if isinstance(said, dict) else said
-    assert (words if "<" not in words else "504 Gateway Time-out") in failed.message
-
-
-@case("err-object-error", "err-context-length")
-def too_long(c: dict[str, Any]) -> None:
-    result, script = ask(c)
-
-    assert isinstance(result, Failure)
-    assert FailureKind.UNSUPPORTED is result.kind
-    assert len(script.asked) == 1
-    assert "4096 tokens" in result.message
-
-
-@case("err-detail-list")
-def validation_error(c: dict[str, Any]) -> None:
-    assert c["expected"]["message"] in failure(c).message
-
-
-@case("err-finish-null")
-def unfinished(c: dict[str, Any]) -> None:
-    assert FailureKind.ABORTED is failure(c).kind
-
-
-@case("err-html-200", "info-health-empty-body", "err-truncated-json")
-def not_json(c: dict[str, Any]) -> None:
-    kind = FailureKind.TRUNCATED_BODY if "truncated" in c["id"] else FailureKind.MALFORMED
-
-    assert kind is failure(c).kind
 
 
 @case("info-models-lora-alias")
@@ -545,12 +553,7 @@ def server_info(c: dict[str, Any]) -> None:
     assert (4 if "slots" in c["id"] else None) == info.slots
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", of(__name__))
 def test_case(name: str) -> None:
     """What the case's own `expected` says, checked by its kind."""
     CHECKS[name](CASES[name])
-
-
-def test_case__every_check_has_a_case() -> None:
-    """A check whose case is gone would test nothing."""
-    assert set(CHECKS) == set(CASES)

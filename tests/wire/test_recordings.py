@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,9 @@ def test_chat(path: Path) -> None:
     answer, script = ask(path, chat(top_logprobs=k if k > 0 else 49152))
     choices = (recording.get("body_json") or {}).get("choices")
 
-    if choices:
+    if path.stem == "chat_stream_raw":  # what was not asked for, and came: see the next test
+        assert isinstance(answer, Generation)
+    elif choices:
         message, generation = choices[0]["message"], answer
         assert isinstance(generation, Generation)
         assert (message["content"] or "") == generation.text
@@ -78,6 +81,20 @@ def test_chat(path: Path) -> None:
             assert script.bodies[1].get("top_logprobs", 0) < script.bodies[0]["top_logprobs"]
         else:
             assert len(answer.message) > 20
+
+
+@pytest.mark.parametrize("path", of("chat_stream_raw"), ids=name)
+def test_stream(path: Path) -> None:
+    """A recorded stream is the answer that its chunks amount to, rows and counts included."""
+    answer, _ = ask(path, chat(top_logprobs=2))
+    events = [e[6:] for e in load(path)["body_text"].split("\n\n") if e.startswith("data: {")]
+    chunks = [c for e in map(json.loads, events) for c in e["choices"]]
+
+    assert isinstance(answer, Generation)
+    assert answer.text == "".join(c["delta"].get("content") or "" for c in chunks)
+    assert answer.finish_reason == "length"
+    assert answer.rows is not None
+    assert (len(answer.rows), answer.rows.usable.all()) == (3, True)
 
 
 @pytest.mark.parametrize("path", of("tokenize_", "apply_template"), ids=name)

@@ -166,7 +166,8 @@ def test_finish__a_failed_item_is_no_answer(finish: Any) -> None:
 @pytest.mark.parametrize(
     ("told", "finish"),
     [("stop", "stop"), ("eos_token", "stop"), ("length", "length"), ("repetition", "repetition"),
-     ("tool_calls", "tool_calls"), ("function_call", "tool_calls")],
+     ("tool_calls", "tool_calls"), ("function_call", "tool_calls"), ("STOP", "stop"),
+     ("MAX_TOKENS", "length"), ("model_length", "length"), ("COMPLETE", "stop")],
 )  # fmt: skip
 def test_finish__words(told: str, finish: str) -> None:
     """Engines' words for the same end are one word here."""
@@ -195,7 +196,25 @@ def test_error_in_an_answer_with_status_200() -> None:
         ({"content": "a <think> b"}, ("", "a <think> b")),
         ({"content": "use </think>", "reasoning": "r"}, ("r", "use </think>")),
         ({"content": [{"type": "text", "text": "a"}, {"text": "b"}, 5]}, ("", "ab")),
-        ({"content": 5}, ("", "")),
+        ({"content": ["a", {"text": "b"}]}, ("", "ab")),
+        (
+            {"content": [{"thinking": [{"text": "r"}], "type": "thinking"}, {"text": "4"}]},
+            ("r", "4"),
+        ),
+        ({"content": [{"thinking": "r"}, {"text": "4"}]}, ("r", "4")),
+        ({"content": "[THINK]r[/THINK]4"}, ("r", "4")),
+        ({"content": "<thinking>r 5"}, ("r 5", "")),
+        ({"content": "◁think▷r◁/think▷4"}, ("r", "4")),
+        ({"content": "write </thinking> or [/THINK]"}, ("", "write </thinking> or [/THINK]")),
+        (
+            {
+                "content": "<|channel|>analysis<|message|>r<|end|><|start|>assistant"
+                "<|channel|>final<|message|>4"
+            },
+            ("r", "4"),
+        ),
+        ({"content": "<|channel|>analysis<|message|>r 5"}, ("r 5", "")),
+        ({"content": "the tag <|channel|> ends it"}, ("", "the tag <|channel|> ends it")),
         ({}, ("", "")),
     ],
 )
@@ -206,6 +225,105 @@ def test_reasoning(message: dict[str, Any], expected: tuple[str, str]) -> None:
     result = generation(reply)
 
     assert (result.reasoning, result.text) == expected
+
+
+@pytest.mark.parametrize("content", [5, True, {"text": "4"}, 0.5])
+def test_content__what_is_no_text_is_no_empty_answer(content: Any) -> None:
+    """An answer that cannot be read is a failure: "" would be graded as wrong."""
+    reply = body(text="")
+    reply["choices"][0]["message"]["content"] = content
+    failed = said(reply)
+
+    assert isinstance(failed, Failure)
+    assert (failed.kind, failed.message) == (
+        FailureKind.MALFORMED,
+        "chat: a message whose content is no text",
+    )
+
+
+@pytest.mark.parametrize("where", ["body", "choice"])
+def test_error__beside_a_text_that_broke_off(where: str) -> None:
+    """A gateway passes on what came before the engine failed: that is no whole answer."""
+    reply = body(text="18 and th")
+    place = reply if where == "body" else reply["choices"][0]
+    place["error"] = {"code": 502, "message": "the provider went away"}
+    failed = said(reply)
+
+    assert isinstance(failed, Failure)
+    assert FailureKind.ABORTED is failed.kind
+    assert "the provider went away" in failed.message
+
+
+@pytest.mark.parametrize("dialect", NEUTRAL)
+def test_lists__are_no_longer_than_asked_for(dialect: str) -> None:
+    """A server that lists its whole vocabulary gives no more than what was asked for: evidence
+    has no room for it, and the rest would be compared with nothing."""
+    listed = [
+        {"id": i, "token": f"t{i}", "bytes": [i % 250, i // 250], "logprob": -1.0 - i}
+        for i in range(400)
+    ]
+    row = {**listed[0], "top_logprobs": listed[::-1]}
+    rows = generation(body(row, text="t0"), dialect, top_logprobs=5).rows
+
+    assert rows is not None
+    assert rows.k == 5
+    assert rows.top_logprob[0].tolist() == [-1.0, -2.0, -3.0, -4.0, -5.0]
+
+
+@pytest.mark.parametrize("hole", [None, "x", 5, [], True])
+def test_lists__a_hole_makes_the_row_unusable(hole: Any) -> None:
+    """An entry that is none is a token that is not known: the others are no whole list."""
+    good = entry("a", -0.2)
+    row = {**good, "top_logprobs": [*good["top_logprobs"], hole]}
+    rows = generation(body(row, text="a")).rows
+
+    assert rows is not None
+    assert rows.faults == {"no log-probability": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "alike"),
+    [
+        ("The answer is 42.", ["The", " answer", " is", " 42", "."], True),
+        ("The answer is 42.", ["▁The", "▁answer", "▁is", "▁42", "."], True),
+        ("The answer is 42.", ["<think>so</think>", "The answer is 42.", "<|im_end|>"], True),
+        ("The answer", ["The", " answer", " is", " STOP"], True),  # a stop string left out
+        ("The answer is 42.", ["Paris", " is the", " capital", " of", " France"], False),
+        ("Yes.", ["No", "."], True),  # too little to tell
+        ("日本語のとても長い文章です。", ["x", "y"], True),  # likewise
+        ("The answer is 42.", ["", "", ""], True),  # nothing told
+    ],
+)
+def test_rows__of_another_text(text: str, tokens: list[str], alike: bool) -> None:
+    """Rows that spell another text are another request's: they are kept, and never forced."""
+    result = generation(body(*(entry(t) for t in tokens), text=text))
+
+    assert (_chat.OTHER_TEXT not in result.flags) is alike
+    assert result.rows_complete is alike
+
+
+def test_rows__of_a_tool_call() -> None:
+    """What a parser took out of the text is still in its tokens."""
+    tokens = [entry(t) for t in ("<tool>", '{"name": "x"}', "</tool>")]
+    result = generation(body(*tokens, text="I call the tool", finish="tool_calls"))
+
+    assert result.rows_complete
+
+
+@pytest.mark.parametrize("place", ["token_ids", "id", "meta_info"])
+def test_ids__beyond_any_vocabulary(place: str) -> None:
+    """A kernel that wrote the bits of a float as an id: such a text is never forced."""
+    number = 0x3F4A0000
+    reply = body(entry("a", -0.2, **({"id": number} if place == "id" else {})), text="a")
+    choice = reply["choices"][0]
+    if place == "token_ids":
+        choice["token_ids"] = [number]
+    if place == "meta_info":
+        choice["meta_info"] = {"output_token_logprobs": [[-0.2, number, "a"]]}
+    result = generation(reply, "sglang")
+
+    assert _chat.NO_VOCABULARY in result.flags
+    assert not result.rows_complete
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,19 @@ def test_discover__a_wrong_model_name(dialect: str) -> None:
     assert "'right'" in str(caught.value)
 
 
+def test_choose__a_name_without_its_tag() -> None:
+    """Ollama lists "m:latest" and knows it as "m" as well."""
+    served = _models.read({"data": [{"id": "m:latest"}, {"id": "m:8b"}]})
+
+    assert _models.choose("m", served).name == "m:latest"
+    assert _models.choose("m:8b", served).name == "m:8b"
+
+
+def test_read__a_bare_list() -> None:
+    """Some gateways answer without `data`."""
+    assert [m.name for m in _models.read([{"id": "a"}, 5, {"id": "b"}])] == ["a", "b"]
+
+
 def test_choose__aliases_count() -> None:
     """llama.cpp lists them beside the id, and vLLM serves one model under several names."""
     listing = models({"id": "a.gguf", "aliases": ["a", "b", 5]}).body
@@ -125,7 +138,9 @@ def test_discover__a_key_is_needed(status: int) -> None:
         (answer(504, text="<title>504</title>"), "nobody answers"),
         (answer(404, text="<html>nginx</html>"), "no OpenAI-compatible server"),
         (answer(200, text="<html>Welcome</html>"), "no OpenAI-compatible server"),
-        (answer(200, {"data": []}), "no OpenAI-compatible server"),
+        (answer(200, {"data": []}), "lists no model"),
+        (answer(200, {"object": "list", "data": None}), "lists no model"),
+        (answer(200, {"models": []}), "no OpenAI-compatible server"),
         (answer(500, {"error": "boom"}), "boom"),
         (answer(302, {}, location="http://h/"), "nobody answers"),
     ],

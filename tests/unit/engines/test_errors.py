@@ -31,8 +31,14 @@ def refused(message: str, status: int = 400) -> WireReply:
         ({"object": "error", "message": "flat"}, "flat"),
         ({"detail": "Not Found"}, "Not Found"),
         ({"detail": [{"loc": ["body", "n"], "msg": "Field required"}]}, "body.n: Field required"),
-        ({"detail": [{"loc": None, "msg": 5}, "text", None]}, "; text; "),
+        ({"detail": [{"loc": None, "msg": 5}, "text", None]}, "text"),
         ({"detail": {"a": 1}}, ""),
+        ({"detail": {"message": "within"}}, "within"),
+        ({"error": {"message": {"detail": [{"loc": ["body", "x"], "msg": "m"}]}}}, "body.x: m"),
+        ({"errors": [{"message": "one"}, {"message": "two"}]}, "one; two"),
+        ({"error": {"error": {"error": "deep"}}}, "deep"),
+        ({"error": [[[[[[[["too deep"]]]]]]]]}, ""),
+        ({"detail": [{"loc": ["a", "\ud800"], "msg": "half a pair"}]}, "a.\ufffd: half a pair"),
         ({"msg": "m"}, "m"),
         ("a string", "a string"),
         ([1, 2], ""),
@@ -85,6 +91,20 @@ def test_error_text__whatever_comes(text: str) -> None:
         ("The maximum value of top_logprobs is 5, maximum of 5", 5),
         ("n_probs must be in the range [0, 5]", 5),
         ("max logprobs allowed is 5: maximum allowed: 5", 5),
+        ("Invalid top_logprobs value, the valid range of top_logprobs is [0, 5].", 5),
+        ("top_logprobs must be in [0, 5), got 20", 4),
+        ("Maximum allowed value for top_logprobs is 5", 5),
+        ("logprobs (20) exceeds the maximum (5)", 5),
+        ("top_logprobs 20 exceeds limit: 5", 5),
+        ("top_logprobs must be less than 6", 5),
+        ("top_logprobs: supported values are in the range from 0 (inclusive) to 6 (exclusive)", 5),
+        ("the range of top_logprobs is 0-5", 5),
+        ("top_logprobs must not exceed 5", 5),
+        ("top_logprobs must be in range 0..5", 5),
+        ("top_logprobs must be 5 or less", 5),
+        ("top_logprobs: no greater than 5, got 20", 5),
+        ("the server was started with max_logprobs=5", 5),
+        ("20 is greater than the maximum of 5 - 'top_logprobs'", 5),
     ],
 )
 def test_objection__a_cap_is_obeyed(message: str, k: int) -> None:
@@ -136,6 +156,8 @@ def test_objection__everything_else_is_a_failure(message: str) -> None:
         ("Input validation error: `top_p` must be > 0.0 and < 1.0", ("top_p",)),
         ("The min_p and logit_bias parameters are not yet supported", ("min_p",)),
         ("top_k and top_p: Extra inputs are not permitted", ("top_p", "top_k")),
+        ("the parameter min_p is not implemented", ("min_p",)),
+        ("this model does not support top_k", ("top_k",)),
     ],
 )
 @pytest.mark.parametrize("status", [400, 422])
@@ -145,12 +167,31 @@ def test_objection__fields_by_name(message: str, names: tuple[str, ...], status:
     assert objection(refused("unknown field desktop_props, xtop_p_"), 20, OPTIONAL) is None
 
 
+def test_objection__only_the_parameter_names_the_field() -> None:
+    """Some servers say what is wrong and leave it to `param` to say with what."""
+
+    def told(message: str, param: str, flat: bool = False) -> WireReply:
+        error = {"message": message, "param": param}
+        return answer(400, error if flat else {"error": error})
+
+    assert objection(told("Input should be at most 5", "top_logprobs"), 20, OPTIONAL) == Cap(5)
+    assert objection(told("Input should be at most 5", "logprobs", True), 20, ()) == Cap(5)
+    assert objection(told("Extra inputs are not permitted", "min_p"), 20, OPTIONAL) == (
+        UnknownFields(("min_p",))
+    )
+    assert objection(told("bad", "messages"), 20, OPTIONAL) is None
+
+
 def test_objection__only_what_refuses_objects() -> None:
     """A transport failure, a 500 or a 404 is none of these."""
     message = "unknown top_k; logprobs max allowed: 5"
     assert objection(refused(message, 500), 20, OPTIONAL) is None
     assert objection(refused(message, 404), 20, OPTIONAL) is None
     assert objection(WireReply(0, failure=FailureKind.TIMEOUT, message=message), 20, ()) is None
+    for status in (403, 404, 501):
+        denied = refused("You are not allowed to request logprobs from this model", status)
+        assert isinstance(objection(denied, 20, OPTIONAL), NoLogprobs)
+        assert objection(denied, 0, OPTIONAL) is None
     # llama-cpp-python refuses with a 500
     refusal = refused("logprobs is not supported for models created with logits_all=False", 500)
     assert isinstance(objection(refusal, 20, OPTIONAL), NoLogprobs)

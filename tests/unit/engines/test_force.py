@@ -75,6 +75,11 @@ def listed(**by_id: float) -> dict[str, Any]:
         ([None, None, None, None], FailureKind.MALFORMED, "position 0"),
         ([None, None, None, listed(_8=-1.0)], FailureKind.MALFORMED, "position 0"),
         ([None, None, None, {"x": 5, "-7": {}}], FailureKind.MALFORMED, "position 0"),
+        (
+            [None, None, None, {**listed(_7=-1.0), "x": {"logprob": -0.5}}],
+            FailureKind.MALFORMED,
+            "a listed token without an id",
+        ),
     ],
 )
 def test_vllm__rows(rows: list[Any], kind: FailureKind | None, said: str) -> None:
@@ -201,7 +206,7 @@ class FakeLlama:
 
     @staticmethod
     def value(context: int, token: int) -> float:
-        return -((token * 7 + context * 13) % 97) / 16 - 1e-3
+        return -((token * 7 + context * 13) % 97) / 16 - 3.5  # no list sums to more than 1
 
     def row(self, context: int, token: int, k: int) -> dict[str, Any]:
         ranked = sorted(range(120), key=lambda t: -self.value(context, t))[:k]

@@ -46,7 +46,7 @@ A = listed(("a", -0.1), ("b", -3.0), ("c", -4.0))
 
 def two(gap: float) -> Position:
     """ "x", and "y" below it by ``gap``."""
-    return listed(("x", -0.5), ("y", -0.5 - gap), ("z", -9.0))
+    return listed(("x", -0.75), ("y", -0.75 - gap), ("z", -9.0))
 
 
 Y = listed(("y", -0.1), ("x", -3.0), ("z", -4.0))
@@ -102,7 +102,7 @@ def test_find__tokens_known_by_text() -> None:
 
 def test_find__reference_was_not_at_its_favourite() -> None:
     """A token that the reference preferred to its own is a tie: the gap is negative."""
-    own = Position(Token("x", -2.0, ord("x")), two(0.3).top)
+    own = Position(Token("x", -2.0, ord("x")), listed(("y", -0.3), ("x", -2.0)).top)
 
     found = apart(said(A, own), said(A, Y))
 
@@ -117,7 +117,7 @@ def test_find__unlisted() -> None:
     found = apart(said(A, two(0.1)), said(A, listed(("q", -0.1))))
 
     assert found is not None
-    assert found.gap == pytest.approx(8.5)
+    assert found.gap == pytest.approx(8.25)
     assert found.kind == "real"
 
 
@@ -224,7 +224,7 @@ EOS = ord("$")
 
 def ending(gap: float) -> Position:
     """The end token, and "y" below it by ``gap``."""
-    return Position(Token("", -0.5, EOS), (Token("", -0.5, EOS), Token("y", -0.5 - gap, ord("y"))))
+    return Position(Token("", -0.7, EOS), (Token("", -0.7, EOS), Token("y", -0.7 - gap, ord("y"))))
 
 
 @pytest.mark.parametrize(("gap", "kind"), [(0.2, "tie"), (3.0, "real")])
@@ -256,8 +256,8 @@ def test_find__end_token_without_a_row() -> None:
 @pytest.mark.parametrize(("gap", "kind"), [(0.2, "tie"), (3.0, "real")])
 def test_find__candidate_stops_early(gap: float, kind: str) -> None:
     """A candidate that stops is weighed by what the reference gave its end token there."""
-    going = Position(Token("y", -0.5, ord("y")), (Token("y", -0.5, ord("y")),
-                     Token("", -0.5 - gap, EOS)))  # fmt: skip
+    going = Position(Token("y", -0.7, ord("y")), (Token("y", -0.7, ord("y")),
+                     Token("", -0.7 - gap, EOS)))  # fmt: skip
     for stops in (said(A, end=EOS), said(A, ending(0.3), text="a", end=EOS)):
         found = apart(said(A, going, A), stops)
         assert found is not None
@@ -343,7 +343,7 @@ def test_top_two_change__largest() -> None:
 
 def test_top_two_change__reversed_order() -> None:
     """A launch that prefers the other token changed by the whole way there."""
-    found = top_two_change(pack([two(0.2)]), [scored(listed(("y", -0.4), ("x", -0.7)))])
+    found = top_two_change(pack([two(0.2)]), [scored(listed(("y", -0.6), ("x", -0.9)))])
 
     assert found == pytest.approx(0.5, abs=1e-6)
 
@@ -352,8 +352,8 @@ def test_top_two_change__reversed_order() -> None:
     "again",
     [
         scored(),
-        scored(listed(("q", -0.1), ("r", -0.2))),  # neither token is listed again
-        scored(listed(("x", -0.1), ("r", -0.2))),  # only one is
+        scored(listed(("q", -0.7), ("r", -0.8))),  # neither token is listed again
+        scored(listed(("x", -0.7), ("r", -0.8))),  # only one is
         scored(Position(Token("x", math.nan, ord("x")), two(1.0).top)),
         Scored(replace(pack([two(1.0)]), match=Match.TEXT), "x"),
         scored(Position(two(1.0).top[0], ())),

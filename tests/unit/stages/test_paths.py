@@ -129,6 +129,21 @@ def test_own__reasons() -> None:
     assert _paths.own(no_ids, Arm.CANDIDATE, UNIT) == "its prompt token ids are not known"
 
 
+@pytest.mark.parametrize("more", [1, -1])
+@pytest.mark.parametrize("told", [True, False])
+def test_own__prompt_ids_of_another_prompt(more: int, told: bool) -> None:
+    """Ids that are not as many as the engine counted (a second BOS) are not the prompt's: what is
+    forced after them would be scored in another context than it was written in."""
+    n = len(WORLD.ids(UNIT))
+    answers: dict[Tag, object] = {chat(): text(prompt_tokens=n + more)}
+    if not told:
+        answers = {chat(): text(prompt_ids=None, prompt_tokens=n + more)}
+        answers[Tag(Arm.CANDIDATE, "template", UNIT)] = TokenIds(WORLD.ids(UNIT))
+    said = _paths.own(kept(answers), Arm.CANDIDATE, UNIT)
+
+    assert said == f"its prompt has {n + more} tokens, and its token ids are {n}"
+
+
 def test_own__whole() -> None:
     """A text that can be forced comes with its prompt ids and its path."""
     found = _paths.own(kept({chat(): text()}), Arm.CANDIDATE, UNIT)
