@@ -16,6 +16,7 @@ from iqaction import (
     __version__,
     anchor,
     compatibility,
+    connecting,
     inputs,
     judgement,
     session,
@@ -165,7 +166,7 @@ def _against_plan(one: Held, request: Request, plan: Path) -> list[str]:
 
 def _against_endpoint(one: Held, request: Request) -> list[str]:
     try:
-        engine = session.identify(request)
+        engine = connecting.identify(request)
     except EngineError as exc:
         return [f"the endpoint cannot be asked: {exc.happened}"]
     found = []

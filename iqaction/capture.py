@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from iqaction import runner, session, stages
+from iqaction import connecting, runner, session, stages
 from iqaction.boot import processes, readiness
 from iqaction.boot._base import World
 from iqaction.boot.command import detached, how_ended
@@ -261,7 +261,7 @@ def _listening(endpoint: str) -> frozenset[tuple[int, int]]:
 
 
 def _probe(request: Request) -> Callable[[], str]:
-    key = session.api_key(request)
+    key = connecting.api_key(request)
     model = "" if request.model == "auto" else request.model
 
     def ask() -> str:

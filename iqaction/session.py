@@ -6,45 +6,40 @@ can be judged, rendered and verified again at any time by the same code.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iqaction import (
     __version__,
     compatibility,
-    fingerprints,
+    connecting,
     given_baseline,
     inputs,
     judgement,
     runner,
     shards,
     sources,
-    stages,
     surfaces,
     surroundings,
 )
-from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
+from iqaction.calls import Arm
 from iqaction.circumstances import NONE, Circumstances
-from iqaction.engines import load as load_dialect
-from iqaction.engines._detect import discover
-from iqaction.errors import ConfigError, EngineError, EvidenceError
+from iqaction.errors import ConfigError, EngineError
 from iqaction.evidence import canon
 from iqaction.evidence.store import Folder
 from iqaction.evidence.verify import Verified
 from iqaction.evidence.verify import verify as verify_folder
 from iqaction.inputs import Request
 from iqaction.observed import Engines, Observed
-from iqaction.plan import Plan, StageSpec
+from iqaction.plan import Plan
 from iqaction.progress import Progress
 from iqaction.prompts import Prompt, PromptSet
 from iqaction.report import Report
 from iqaction.runner import Connection, Job
 
-_DETECTION_S = 30.0  # who is there is told at once, or nobody is
 _NOT_YET = ("auto",)  # baselines that a later version looks up
 
 
@@ -234,13 +229,6 @@ def requested(options: RunOptions) -> Request:
     return request
 
 
-def identify(request: Request) -> EngineInfo:
-    """Who answers at the request's endpoint; raises EngineError where nobody does."""
-    asked = request.endpoint, request.model, request.dialect
-    with _connected(*asked, api_key(request), 1) as found:
-        return found.engine
-
-
 def planned(options: RunOptions) -> Plan:
     """The plan that a run of these options would ask; raises ConfigError as the run would."""
     with ExitStack() as scratch:
@@ -254,7 +242,7 @@ def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
             f"baseline: {request.baseline!r} is not supported by this version",
             expected="a folder or a .tar.gz that `iqaction baseline capture` made, or no baseline",
         )
-    if _by_harness(request.stages):
+    if connecting.by_harness(request.stages):
         from iqaction import harness  # noqa: PLC0415 - an extra
 
         harness.must_be_installed()
@@ -310,24 +298,28 @@ def _observe(
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
-    key, at_most = api_key(request), _most(plan)
+    key, at_most = connecting.api_key(request), connecting.most_in_flight(plan)
     with (
-        _connected(request.endpoint, request.model, request.dialect, key, at_most) as wired,
-        _with_harness(wired, plan, key) as asked,
+        connecting.connected(
+            request.endpoint, request.model, request.dialect, key, at_most
+        ) as wired,
+        connecting.with_harness(wired, plan, key) as asked,
     ):
         connections = {arm: asked}
         progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
-        _same_engine(kept, arm, options.launch, asked.engine)
+        connecting.same_engine(kept, arm, options.launch, asked.engine)
         if _refused(prepared, around, {(arm, options.launch): asked.engine}, progress):
             folder.keep_engine(arm, options.launch, asked.engine)
             return
         if options.launch and not options.not_restarted:
             progress.note("a relaunch is the same server started anew: that cannot be checked here")
         endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
-        with _reference(plan, api_key(request), endpoint, needed=compares) as reference:
+        with connecting.live_reference(
+            plan, connecting.api_key(request), endpoint, needed=compares
+        ) as reference:
             if reference is not None:
                 connections[Arm.REFERENCE] = reference
-            skipped = _able(plan, connections)
+            skipped = connecting.unable(plan, connections)
             for stage in skipped:
                 progress.note(f"{stage} is not required and the engine cannot do it: not asked")
             repeat = bool(options.launch) and options.not_restarted
@@ -411,137 +403,3 @@ def _planned(plan: Plan) -> int | None:
     asked = plan.stage("trajectory")
     values = [s.params.get("concurrency") for s in ((asked,) if asked else plan.stages)]
     return next((v for v in values if isinstance(v, int)), None)
-
-
-def _most(plan: Plan) -> int:
-    """The most requests that any stage may have in flight."""
-    values = [s.params.get("concurrency") for s in plan.stages]
-    return max([runner.MOST_IN_FLIGHT] + [v for v in values if isinstance(v, int)])
-
-
-@contextmanager
-def _connected(
-    url: str, model: str, dialect: str, api_key: str, concurrency: int
-) -> Iterator[Connection]:
-    from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
-
-    asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
-    try:
-        engine, _ = http.converse(asking, discover(model, dialect))
-        speaker = load_dialect(engine.dialect)
-        engine = fingerprints.taken(engine, lambda call: http.call(asking, speaker, engine, call))
-    finally:
-        asking.close()
-    wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
-    try:
-        engine = replace(engine, base_url=wire.shown_url())
-
-        def ask(call: Call) -> Observation:
-            assert not isinstance(call, Evaluate)  # see `_with_harness`
-            return http.call(wire, speaker, engine, call)
-
-        yield Connection(engine, ask)
-    finally:
-        wire.close()
-
-
-@contextmanager
-def _with_harness(connection: Connection, plan: Plan, api_key: str) -> Iterator[Connection]:
-    """The connection, with lm-evaluation-harness beside it where a stage wants that to ask."""
-    if not _by_harness(plan.stages):
-        yield connection
-        return
-    from iqaction.harness import beside  # noqa: PLC0415 - an extra, and processes take .03 s
-
-    engine = connection.engine
-    with beside(connection.ask, engine.base_url, engine.model, api_key) as ask:
-        yield Connection(engine, ask)
-
-
-def _by_harness(specs: Sequence[StageSpec]) -> bool:
-    return any(stages.load(s.stage).by_harness(s) for s in specs)
-
-
-@contextmanager
-def _reference(
-    plan: Plan, api_key: str, endpoint: str, *, needed: bool
-) -> Iterator[Connection | None]:
-    """The live reference of `score`, where the plan names one and this run compares."""
-    spec = plan.stage("score")
-    url = spec.text("reference") if spec else ""
-    if spec is None or not url or not needed:
-        yield None
-        return
-    model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
-    with _connected(url, model, dialect, api_key, 1) as found:
-        if found.engine.base_url.removesuffix("/v1") == endpoint.removesuffix("/v1"):
-            raise ConfigError(
-                f"score: the reference {found.engine.base_url} is the candidate itself",
-                expected="another server, of higher precision",
-            )
-        tokenizer = spec.text("tokenizer")
-        if tokenizer and Capability.TOKENIZE not in found.engine.capabilities:
-            from iqaction.hf_tokenizer import with_tokenizer  # noqa: PLC0415 - an extra
-
-            yield Connection(found.engine, with_tokenizer(tokenizer, found.ask))
-        else:
-            yield found
-
-
-def api_key(request: Request) -> str:
-    """The endpoint's key, "" where the request names none; ConfigError where it is not set."""
-    if not request.api_key_env:
-        return ""
-    key = os.environ.get(request.api_key_env, "")
-    if not key:
-        raise ConfigError(
-            f"the environment variable {request.api_key_env} is empty or not set",
-            expected="the API key of the endpoint in it",
-        )
-    return key
-
-
-def _same_engine(kept: Observed, arm: Arm, launch: int, now: EngineInfo) -> None:
-    """A folder holds one engine per arm: neither a continued run nor a relaunch mixes two."""
-    for before, role in (
-        (kept.engines.get((arm, launch)), "this folder was observed on"),
-        (kept.engines.get((Arm.BASELINE, 0)) if launch else None, "the reference came from"),
-    ):
-        differing = judgement.identity_change(before, now) if before else None
-        if differing is not None:
-            raise EvidenceError(
-                f"{role} another engine: {differing.what} was {differing.before!r}, "
-                f"now {differing.after!r}",
-                expected="the same server, to continue or to relaunch",
-                next_step="use a new --evidence folder for the other engine",
-            )
-
-
-def _able(plan: Plan, connections: Mapping[Arm, Connection]) -> frozenset[str]:
-    """Stages to leave out because the engine cannot do them and they are not required.
-
-    Raises
-    ------
-    ConfigError
-        Where a required stage cannot be done, before any heavy work.
-    """
-    skipped = set()
-    for spec in plan.stages:
-        for arm, connection in connections.items():
-            lacking = _lacks(spec, arm, connection)
-            if not lacking:
-                continue
-            if spec.required:
-                raise ConfigError(
-                    f"{spec.stage} needs {lacking} of the {arm.value}, and "
-                    f"{judgement.describe(connection.engine)} cannot do that",
-                    expected="an engine or dialect with it (vllm, sglang, llamacpp)",
-                    next_step=f"set `required: false` on {spec.stage} to go on without it",
-                )
-            skipped.add(spec.stage)
-    return frozenset(skipped)
-
-
-def _lacks(spec: StageSpec, arm: Arm, connection: Connection) -> str:
-    wanted = stages.load(spec.stage).needs(spec, arm)
-    return ", ".join(sorted(c.value for c in wanted - connection.engine.capabilities))

@@ -90,17 +90,32 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo_engine": {"errors", "terminal"},
     "demo_weights": {"demo_quants", "errors", "terminal"},
 }
+MAY_IMPORT["connecting"] = {
+    *("calls", "engines", "errors", "fingerprints", "harness", "hf_tokenizer", "http", "inputs"),
+    *("judgement", "observed", "plan", "runner", "stages"),
+}
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
 MAY_IMPORT["session"] = BELOW_SESSION | {"surroundings"}
 MAY_IMPORT["surroundings"] = {"boot", "circumstances"}
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["capture"] = {
-    *("boot", "calls", "errors", "evidence", "inputs", "observed", "plan", "progress"),
+    *(
+        "boot",
+        "calls",
+        "connecting",
+        "errors",
+        "evidence",
+        "inputs",
+        "observed",
+        "plan",
+        "progress",
+    ),
     *("runner", "session", "stages", "verdict"),
 }
 MAY_IMPORT["baseline"] = {
-    *("anchor", "calls", "circumstances", "compatibility", "errors", "evidence", "inputs"),
+    *("anchor", "calls", "circumstances", "compatibility", "connecting", "errors", "evidence"),
+    "inputs",
     *("judgement", "observed", "plan", "report", "session", "sources", "stages", "surroundings"),
     "verdict",
 }

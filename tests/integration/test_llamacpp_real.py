@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from iqaction import engines, http, session
+from iqaction import connecting, engines, http
 from iqaction.calls import (
     Arm,
     Call,
@@ -146,7 +146,7 @@ def test_fingerprints__quantizations(llama: Callable[..., Any]) -> None:
     """Weights of 16 and of 4 bits of one model have one tokenizer and one chat template."""
     found = []
     for quant in ("F16", "Q4_0"):
-        with session._connected(llama(quant).url, "", "auto", "", 1) as connection:
+        with connecting.connected(llama(quant).url, "", "auto", "", 1) as connection:
             found.append(connection.engine)
     one, other = found
 

@@ -15,7 +15,7 @@ from integration.stand_in import Ask, Said, StandIn
 from unit.action.evidence import Evidence
 from world import World
 
-from iqaction import session
+from iqaction import connecting, session
 from iqaction.calls import Arm, EngineInfo
 from iqaction.circumstances import Circumstances
 from iqaction.errors import EvidenceError
@@ -71,7 +71,7 @@ def served(odd: Answers = lambda path, body: None) -> Iterator[StandIn]:
 
 
 def told(odd: Answers = lambda path, body: None) -> EngineInfo:
-    with served(odd) as server, session._connected(server.url, "", "auto", "", 1) as connection:
+    with served(odd) as server, connecting.connected(server.url, "", "auto", "", 1) as connection:
         return connection.engine
 
 
@@ -230,7 +230,7 @@ def test_same_engine__fingerprints(change: dict[str, Any], said: str) -> None:
     kept = Observed(SMALL.plan(), {}, {}, {(Arm.BASELINE, 0): known})
 
     with pytest.raises(EvidenceError, match="the reference came from another engine") as caught:
-        session._same_engine(kept, Arm.REPEAT, 1, replace(known, **change))
+        connecting.same_engine(kept, Arm.REPEAT, 1, replace(known, **change))
 
     assert said in str(caught.value)
-    session._same_engine(kept, Arm.REPEAT, 1, replace(known, **dict.fromkeys(change, "")))
+    connecting.same_engine(kept, Arm.REPEAT, 1, replace(known, **dict.fromkeys(change, "")))

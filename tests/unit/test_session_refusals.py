@@ -9,7 +9,7 @@ import pytest
 from fake_engine import FakeEngine, captured, compared
 from world import ENGINE, World
 
-from iqaction import harness, session
+from iqaction import connecting, harness, session
 from iqaction.calls import Arm
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.observed import Observed
@@ -37,7 +37,7 @@ def test_same_engine__continued(change: dict[str, object], said: str) -> None:
     now = replace(ENGINE, **{"version": "1.0", **change})  # type: ignore[arg-type]
 
     with pytest.raises(EvidenceError, match="this folder was observed on another engine") as caught:
-        session._same_engine(capture(), Arm.BASELINE, 0, now)
+        connecting.same_engine(capture(), Arm.BASELINE, 0, now)
 
     assert said in str(caught.value)
 
@@ -47,16 +47,16 @@ def test_same_engine__relaunch() -> None:
     now = replace(ENGINE, version="1.0", details={"root": "org/m-awq"})
 
     with pytest.raises(EvidenceError, match="the reference came from another engine"):
-        session._same_engine(capture(), Arm.REPEAT, 3, now)
+        connecting.same_engine(capture(), Arm.REPEAT, 3, now)
 
 
 def test_same_engine__the_same() -> None:
     """The same engine continues, and a candidate may be any."""
     observed = compared(WORLD, FakeEngine(WORLD), capture())
 
-    session._same_engine(capture(), Arm.REPEAT, 3, replace(ENGINE, version="1.0"))
-    session._same_engine(capture(), Arm.CANDIDATE, 0, replace(ENGINE, version="2.0"))
-    session._same_engine(observed, Arm.CANDIDATE, 0, observed.engines[(Arm.CANDIDATE, 0)])
+    connecting.same_engine(capture(), Arm.REPEAT, 3, replace(ENGINE, version="1.0"))
+    connecting.same_engine(capture(), Arm.CANDIDATE, 0, replace(ENGINE, version="2.0"))
+    connecting.same_engine(observed, Arm.CANDIDATE, 0, observed.engines[(Arm.CANDIDATE, 0)])
 
 
 @pytest.mark.parametrize(

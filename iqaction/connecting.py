@@ -1,0 +1,185 @@
+"""Engines that are up: reached, recognised, and found able. I/O: the one place that connects.
+
+Knows requests, plans and engines; nothing of folders, and no stage by name but the one whose
+reference is a server of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from iqaction import fingerprints, judgement, runner, stages
+from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
+from iqaction.engines import load as load_dialect
+from iqaction.engines._detect import discover
+from iqaction.errors import ConfigError, EvidenceError
+from iqaction.inputs import Request
+from iqaction.observed import Observed
+from iqaction.plan import Plan, StageSpec
+from iqaction.runner import Connection
+
+AUTO = "auto"
+_DETECTION_S = 30.0  # who is there is told at once, or nobody is
+
+
+def identify(request: Request) -> EngineInfo:
+    """Who answers at the request's endpoint; raises EngineError where nobody does."""
+    asked = request.endpoint, request.model, request.dialect
+    with connected(*asked, api_key(request), 1) as found:
+        return found.engine
+
+
+def most_in_flight(plan: Plan) -> int:
+    """The most requests that any stage may have in flight."""
+    values = [s.params.get("concurrency") for s in plan.stages]
+    return max([runner.MOST_IN_FLIGHT] + [v for v in values if isinstance(v, int)])
+
+
+@contextmanager
+def connected(
+    url: str, model: str, dialect: str, api_key: str, concurrency: int
+) -> Iterator[Connection]:
+    from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
+
+    asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
+    try:
+        engine, _ = http.converse(asking, discover("" if model == AUTO else model, dialect))
+        speaker = load_dialect(engine.dialect)
+        engine = fingerprints.taken(engine, lambda call: http.call(asking, speaker, engine, call))
+    finally:
+        asking.close()
+    wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
+    try:
+        engine = replace(engine, base_url=wire.shown_url())
+
+        def ask(call: Call) -> Observation:
+            assert not isinstance(call, Evaluate)  # see `with_harness`
+            return http.call(wire, speaker, engine, call)
+
+        yield Connection(engine, ask)
+    finally:
+        wire.close()
+
+
+@contextmanager
+def asked(request: Request, plan: Plan) -> Iterator[Connection]:
+    """The request's endpoint, and beside it whatever else the plan's stages ask with.
+
+    Raises
+    ------
+    ConfigError
+        The API key is not set.
+    EngineError
+        Nobody answers there.
+    """
+    key, most = api_key(request), most_in_flight(plan)
+    with (
+        connected(request.endpoint, request.model, request.dialect, key, most) as wired,
+        _with_harness(wired, plan, key) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _with_harness(connection: Connection, plan: Plan, api_key: str) -> Iterator[Connection]:
+    """The connection, with lm-evaluation-harness beside it where a stage wants that to ask."""
+    if not by_harness(plan.stages):
+        yield connection
+        return
+    from iqaction.harness import beside  # noqa: PLC0415 - an extra, and processes take .03 s
+
+    engine = connection.engine
+    with beside(connection.ask, engine.base_url, engine.model, api_key) as ask:
+        yield Connection(engine, ask)
+
+
+def by_harness(specs: Sequence[StageSpec]) -> bool:
+    return any(stages.load(s.stage).by_harness(s) for s in specs)
+
+
+@contextmanager
+def live_reference(
+    plan: Plan, api_key: str, endpoint: str, *, needed: bool
+) -> Iterator[Connection | None]:
+    """The live reference of `score`, where the plan names one and this run compares."""
+    spec = plan.stage("score")
+    url = spec.text("reference") if spec else ""
+    if spec is None or not url or not needed:
+        yield None
+        return
+    model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
+    with connected(url, model, dialect, api_key, 1) as found:
+        if found.engine.base_url.removesuffix("/v1") == endpoint.removesuffix("/v1"):
+            raise ConfigError(
+                f"score: the reference {found.engine.base_url} is the candidate itself",
+                expected="another server, of higher precision",
+            )
+        tokenizer = spec.text("tokenizer")
+        if tokenizer and Capability.TOKENIZE not in found.engine.capabilities:
+            from iqaction.hf_tokenizer import with_tokenizer  # noqa: PLC0415 - an extra
+
+            yield Connection(found.engine, with_tokenizer(tokenizer, found.ask))
+        else:
+            yield found
+
+
+def api_key(request: Request) -> str:
+    """The endpoint's key, "" where the request names none; ConfigError where it is not set."""
+    if not request.api_key_env:
+        return ""
+    key = os.environ.get(request.api_key_env, "")
+    if not key:
+        raise ConfigError(
+            f"the environment variable {request.api_key_env} is empty or not set",
+            expected="the API key of the endpoint in it",
+        )
+    return key
+
+
+def same_engine(kept: Observed, arm: Arm, launch: int, now: EngineInfo) -> None:
+    """A folder holds one engine per arm: neither a continued run nor a relaunch mixes two."""
+    for before, role in (
+        (kept.engines.get((arm, launch)), "this folder was observed on"),
+        (kept.engines.get((Arm.BASELINE, 0)) if launch else None, "the reference came from"),
+    ):
+        differing = judgement.identity_change(before, now) if before else None
+        if differing is not None:
+            raise EvidenceError(
+                f"{role} another engine: {differing.what} was {differing.before!r}, "
+                f"now {differing.after!r}",
+                expected="the same server, to continue or to relaunch",
+                next_step="use a new --evidence folder for the other engine",
+            )
+
+
+def unable(plan: Plan, connections: Mapping[Arm, Connection]) -> frozenset[str]:
+    """Stages to leave out because the engine cannot do them and they are not required.
+
+    Raises
+    ------
+    ConfigError
+        Where a required stage cannot be done, before any heavy work.
+    """
+    skipped = set()
+    for spec in plan.stages:
+        for arm, connection in connections.items():
+            lacking = _lacks(spec, arm, connection)
+            if not lacking:
+                continue
+            if spec.required:
+                raise ConfigError(
+                    f"{spec.stage} needs {lacking} of the {arm.value}, and "
+                    f"{judgement.describe(connection.engine)} cannot do that",
+                    expected="an engine or dialect with it (vllm, sglang, llamacpp)",
+                    next_step=f"set `required: false` on {spec.stage} to go on without it",
+                )
+            skipped.add(spec.stage)
+    return frozenset(skipped)
+
+
+def _lacks(spec: StageSpec, arm: Arm, connection: Connection) -> str:
+    wanted = stages.load(spec.stage).needs(spec, arm)
+    return ", ".join(sorted(c.value for c in wanted - connection.engine.capabilities))
