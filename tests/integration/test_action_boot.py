@@ -199,7 +199,11 @@ def test_no_baseline(staged: Staged, github: FakeGithub, serving: Serving) -> No
     """With no baseline yet the merge-base's server is the reference, started as often as its
     noise asks for, and then the pull request's."""
     inputs = {k: v for k, v in serving.inputs().items() if k != "baseline"}
-    done = staged().run(job(**inputs))
+    pr = staged()
+    shutil.rmtree(pr.acting.checkout / ".inferquality" / "baseline")
+    pr.base = pr.acting.commit({})
+    pr.change({"compose.yml": "services: {}\n# --kv-cache-dtype fp8\n"})
+    done = pr.run(job(**inputs))
 
     assert (done.exit_code, done.verdict) == (2, "UNPROVEN"), done.log
     assert serving.starts > 2
