@@ -102,7 +102,7 @@ def by_harness(specs: Sequence[StageSpec]) -> bool:
 
 @contextmanager
 def live_reference(
-    plan: Plan, api_key: str, endpoint: str, *, needed: bool
+    request: Request, plan: Plan, candidate: Connection, *, needed: bool
 ) -> Iterator[Connection | None]:
     """The live reference of `score`, where the plan names one and this run compares."""
     spec = plan.stage("score")
@@ -111,8 +111,8 @@ def live_reference(
         yield None
         return
     model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
-    with connected(url, model, dialect, api_key, 1) as found:
-        if found.engine.base_url.removesuffix("/v1") == endpoint.removesuffix("/v1"):
+    with connected(url, model, dialect, api_key(request), 1) as found:
+        if same_address(found.engine.base_url, candidate.engine.base_url):
             raise ConfigError(
                 f"score: the reference {found.engine.base_url} is the candidate itself",
                 expected="another server, of higher precision",
@@ -124,6 +124,11 @@ def live_reference(
             yield Connection(found.engine, with_tokenizer(tokenizer, found.ask))
         else:
             yield found
+
+
+def same_address(a: str, b: str) -> bool:
+    """True for two spellings of one endpoint's URL."""
+    return a.rstrip("/").removesuffix("/v1") == b.rstrip("/").removesuffix("/v1")
 
 
 def api_key(request: Request) -> str:

@@ -74,6 +74,7 @@ class Request:
     suite: str = "default"
     api_key_env: str = ""
     baseline_sha256: str = ""
+    baseline_model: str = ""
     anchor: str = ""
     model_identity: str = ""
     max_age_days: int = MAX_AGE_DAYS

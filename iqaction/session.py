@@ -7,8 +7,8 @@ can be judged, rendered and verified again at any time by the same code.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -71,6 +71,8 @@ class RunOptions:
     reference: str = ""
     reference_model: str = ""
     circumstances: Circumstances = NONE
+    baseline_model: str = ""
+    begun: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Prepared:
-    """Everything that is known before the first request."""
+class Prepared:
+    """Everything that is known before the first request. ``as_candidate``: what is asked is a
+    candidate's, though there is no baseline to compare with yet."""
 
     request: Request
     plan: Plan
@@ -95,10 +98,12 @@ class _Prepared:
     baseline: Observed | None
     baseline_path: Path | None
     data: Mapping[str, bytes] = field(default_factory=dict)
+    as_candidate: bool = False
 
     @property
     def arm(self) -> Arm:
-        return Arm.BASELINE if self.plan.is_capture else Arm.CANDIDATE
+        is_reference = self.plan.is_capture and not self.as_candidate
+        return Arm.BASELINE if is_reference else Arm.CANDIDATE
 
 
 def run(options: RunOptions, *, progress: Progress) -> Outcome:
@@ -115,21 +120,17 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
         What was measured is kept; the same call continues.
     """
     with ExitStack() as scratch:
-        prepared = _relaunch(options) if options.launch else _prepare(options, scratch)
+        prepared = _relaunch(options) if options.launch else prepare(options, scratch)
         return _run(options, prepared, progress)
 
 
-def _run(options: RunOptions, prepared: _Prepared, progress: Progress) -> Outcome:
-    with Folder.create_or_continue(
-        options.evidence,
-        prepared.plan,
-        prepared.prompts.data,
-        prepared.baseline_path,
-        prepared.data,
-    ) as folder:
-        around = _around(options, prepared, folder)
+def _run(options: RunOptions, prepared: Prepared, progress: Progress) -> Outcome:
+    with opened(options, prepared) as folder:
+        if options.begun is not None:
+            _continue_from(folder, options.begun)
+        around = circumstances_of(options, prepared, folder)
         if options.circumstances.problem:
-            return _finish(folder, options.evidence, options.circumstances.problem)
+            return finish(folder, options.evidence, options.circumstances.problem)
         problem = ""
         if not _refused(prepared, around, {}, progress):
             for warning in inputs.warnings(prepared.plan):
@@ -140,7 +141,27 @@ def _run(options: RunOptions, prepared: _Prepared, progress: Progress) -> Outcom
                 problem = str(exc)
                 if options.circumstances != NONE:  # a report that others read says why
                     folder.keep_circumstances(replace(around, problem=problem))
-        return _finish(folder, options.evidence, problem)
+        return finish(folder, options.evidence, problem)
+
+
+def opened(options: RunOptions, prepared: Prepared) -> Folder:
+    """The run's folder, founded or continued; raises EvidenceError."""
+    return Folder.create_or_continue(
+        options.evidence,
+        prepared.plan,
+        prepared.prompts.data,
+        prepared.baseline_path,
+        prepared.data,
+    )
+
+
+def _continue_from(folder: Folder, begun: Path) -> None:
+    """Take over the answers of another folder, unless that was done before."""
+    with Folder.open(begun) as other:
+        given = other.load(alone=True).seen
+    seen = folder.load(alone=True).seen
+    if any(tag not in seen.get(stage, {}) for stage, tags in given.items() for tag in tags):
+        folder.adopt(begun)
 
 
 def observe(options: RunOptions, *, progress: Progress) -> Outcome:
@@ -152,7 +173,7 @@ def judge(path: Path, *, write: bool = True) -> Outcome:
     """Judge a folder again from what it holds; ``write`` seals and renders the result."""
     if write:
         with Folder.open_for_writing(path) as folder:
-            return _finish(folder, path, "")
+            return finish(folder, path, "")
     with Folder.open(path) as folder:
         observed = folder.load()
     return Outcome(judgement.judge(observed, __version__), path, observed.root)
@@ -176,14 +197,15 @@ def verify(path: Path, root: str = "") -> Verified:
     )
 
 
-def _finish(folder: Folder, path: Path, problem: str) -> Outcome:
+def finish(folder: Folder, path: Path, problem: str) -> Outcome:
+    """Judge what a folder holds, seal and render it."""
     report = judgement.judge(folder.load(), __version__)
     root = folder.seal(report)
     folder.write_rendered(surfaces.files(replace(report, evidence_root=root)))
     return Outcome(replace(report, evidence_root=root), path, root, not problem, problem)
 
 
-def _around(options: RunOptions, prepared: _Prepared, folder: Folder) -> Circumstances:
+def circumstances_of(options: RunOptions, prepared: Prepared, folder: Folder) -> Circumstances:
     """The circumstances, with the day and the version of the first observation, kept in the folder
     (one that an older version sealed without them stays as it is)."""
     around = surroundings.found(
@@ -195,7 +217,7 @@ def _around(options: RunOptions, prepared: _Prepared, folder: Folder) -> Circums
 
 
 def _refused(
-    prepared: _Prepared, around: Circumstances, engines: Engines, progress: Progress
+    prepared: Prepared, around: Circumstances, engines: Engines, progress: Progress
 ) -> bool:
     """True where what is known already rules a comparison out: the report says the same."""
     if prepared.baseline is None:
@@ -222,8 +244,10 @@ def _requested(options: RunOptions, *keys: str) -> Request:
 
 def requested(options: RunOptions) -> Request:
     """What a run asks for, before prompts and baseline are looked at; raises ConfigError."""
-    keys = ("endpoint", "model", "dialect", "baseline", "baseline_sha256", "suite", "api_key_env")
-    request = _requested(options, *keys)
+    of_baseline = ("baseline", "baseline_sha256", "baseline_model")
+    request = _requested(
+        options, "endpoint", "model", "dialect", *of_baseline, "suite", "api_key_env"
+    )
     if options.capture:
         request = replace(request, baseline="", baseline_sha256="", anchor="")
     return request
@@ -232,15 +256,17 @@ def requested(options: RunOptions) -> Request:
 def planned(options: RunOptions) -> Plan:
     """The plan that a run of these options would ask; raises ConfigError as the run would."""
     with ExitStack() as scratch:
-        return _prepare(options, scratch).plan
+        return prepare(options, scratch).plan
 
 
-def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
+def prepare(options: RunOptions, scratch: ExitStack) -> Prepared:
+    """Everything before the first request; raises ConfigError and EvidenceError as :func:`run`.
+    ``scratch`` removes what was unpacked for it."""
     request = requested(options)
     if request.baseline in _NOT_YET or "://" in request.baseline:
         raise ConfigError(
             f"baseline: {request.baseline!r} is not supported by this version",
-            expected="a folder or a .tar.gz that `iqaction baseline capture` made, or no baseline",
+            expected="a folder or a .tar.gz that `iqaction baseline capture` made, a URL, or none",
         )
     if connecting.by_harness(request.stages):
         from iqaction import harness  # noqa: PLC0415 - an extra
@@ -257,7 +283,7 @@ def _prepare(options: RunOptions, scratch: ExitStack) -> _Prepared:
         given_baseline.anchored(request, options.plan, baseline)
         prompts = _judgeable(request, prompts, baseline)
     plan = inputs.freeze(request, prompts, baseline, extend=not options.circumstances.shards)
-    return _Prepared(request, plan, prompts, baseline, path, data)
+    return Prepared(request, plan, prompts, baseline, path, data)
 
 
 def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> PromptSet:
@@ -268,7 +294,7 @@ def _judgeable(request: Request, prompts: PromptSet, baseline: Observed) -> Prom
     return replace(prompts, prompts=kept) if kept else prompts
 
 
-def _relaunch(options: RunOptions) -> _Prepared:
+def _relaunch(options: RunOptions) -> Prepared:
     """A relaunch asks the captured plan of the folder itself, whatever the plan file says now."""
     request = _requested(options, "endpoint", "model", "dialect", "api_key_env")
     given_baseline.must_be_there(options.evidence, "--evidence")
@@ -285,56 +311,70 @@ def _relaunch(options: RunOptions) -> _Prepared:
             expected=f"--launch {max(observed.launches, default=0) + 1}, or one to continue",
         )
     prompts = PromptSet(tuple(observed.prompts.values()), observed.plan.prompts_sha256, data)
-    return _Prepared(request, observed.plan, prompts, None, None, observed.data)
+    return Prepared(request, observed.plan, prompts, None, None, observed.data)
 
 
 def _observe(
     options: RunOptions,
-    prepared: _Prepared,
+    prepared: Prepared,
     folder: Folder,
     around: Circumstances,
     progress: Progress,
 ) -> None:
+    with asked(options, prepared, folder, around, progress) as job:
+        if job is not None:
+            runner.observe(job, progress)
+
+
+@contextmanager
+def asked(
+    options: RunOptions,
+    prepared: Prepared,
+    folder: Folder,
+    around: Circumstances,
+    progress: Progress,
+) -> Iterator[Job | None]:
+    """What is to be observed of the engine, which is connected to for as long; None where who
+    answers there cannot be compared with the baseline.
+
+    Raises
+    ------
+    EngineError, ConfigError, EvidenceError
+        Nobody answers, it cannot do what is required, or is not who answered before.
+    """
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
-    key, at_most = connecting.api_key(request), connecting.most_in_flight(plan)
-    with (
-        connecting.connected(
-            request.endpoint, request.model, request.dialect, key, at_most
-        ) as wired,
-        connecting.with_harness(wired, plan, key) as asked,
-    ):
-        connections = {arm: asked}
-        progress.note(f"{arm.value}: {judgement.describe(asked.engine)}")
-        connecting.same_engine(kept, arm, options.launch, asked.engine)
-        if _refused(prepared, around, {(arm, options.launch): asked.engine}, progress):
-            folder.keep_engine(arm, options.launch, asked.engine)
+    with connecting.asked(request, plan) as found:
+        connections = {arm: found}
+        progress.note(f"{arm.value}: {judgement.describe(found.engine)}")
+        connecting.same_engine(kept, arm, options.launch, found.engine)
+        if _refused(prepared, around, {(arm, options.launch): found.engine}, progress):
+            folder.keep_engine(arm, options.launch, found.engine)
+            yield None
             return
         if options.launch and not options.not_restarted:
             progress.note("a relaunch is the same server started anew: that cannot be checked here")
-        endpoint, compares = asked.engine.base_url, arm is Arm.CANDIDATE
-        with connecting.live_reference(
-            plan, connecting.api_key(request), endpoint, needed=compares
-        ) as reference:
+        compares = arm is Arm.CANDIDATE and prepared.baseline is not None
+        with connecting.live_reference(request, plan, found, needed=compares) as reference:
             if reference is not None:
                 connections[Arm.REFERENCE] = reference
             skipped = connecting.unable(plan, connections)
             for stage in skipped:
                 progress.note(f"{stage} is not required and the engine cannot do it: not asked")
             repeat = bool(options.launch) and options.not_restarted
-            folder.keep_engine(arm, options.launch, replace(asked.engine, not_restarted=repeat))
+            folder.keep_engine(arm, options.launch, replace(found.engine, not_restarted=repeat))
             if reference is not None:
                 folder.keep_engine(Arm.REFERENCE, 0, reference.engine)
             job = _job(options, prepared, folder, kept, connections, arm)
             asking = replace(plan, stages=tuple(s for s in plan.stages if s.stage not in skipped))
             asking = shards.asked(asking, options.circumstances.shard, options.circumstances.shards)
-            runner.observe(replace(job, plan=asking), progress)
+            yield replace(job, plan=asking)
 
 
 def _job(
     options: RunOptions,
-    prepared: _Prepared,
+    prepared: Prepared,
     folder: Folder,
     kept: Observed,
     connections: Mapping[Arm, Connection],
@@ -368,7 +408,7 @@ def _job(
 
 def _traffic(
     options: RunOptions,
-    prepared: _Prepared,
+    prepared: Prepared,
     folder: Folder,
     kept: Observed,
     connection: Connection,

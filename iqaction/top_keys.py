@@ -89,6 +89,7 @@ def _variable(value: str, place: str) -> str:
 _RULES: Mapping[str, Callable[[str, str], str]] = {
     "baseline": _baseline,
     "baseline_sha256": _sha256,
+    "baseline_model": _any,
     "anchor": _any,
     "endpoint": values.url,
     "model": _any,

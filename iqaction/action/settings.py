@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from iqaction import shards
+from iqaction import shards, values
 from iqaction.action import globs
 from iqaction.errors import ConfigError
 from iqaction.spelling import nearest
@@ -178,11 +178,7 @@ def known(inputs: Mapping[str, str]) -> Settings:
 
 def _baseline(text: str) -> str:
     if "://" in text:
-        raise ConfigError(
-            "baseline: a URL is not supported",
-            expected="`auto`, or the path of a folder or of a .tar.gz file",
-            next_step="capture a baseline from that server, with `mode: capture`",
-        )
+        return values.url(text, "baseline")
     return AUTO if text.lower() in ("", AUTO) else text
 
 

@@ -26,7 +26,14 @@ def flags(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         metavar="PATH",
         default="",
-        help="the reference's evidence, a folder or .tar.gz; without it, this run captures one",
+        help="the reference's evidence, a folder or .tar.gz, or the URL of a server that is up: it "
+        "is then asked in the same run; without it, this run captures one",
+    )
+    parser.add_argument(
+        "--baseline-model",
+        metavar="NAME",
+        default="",
+        help="model name at a baseline's URL; default: the one that is served",
     )
     parser.add_argument(
         "--baseline-sha256",
@@ -81,7 +88,7 @@ def launch_flag(parser: argparse.ArgumentParser) -> None:
 def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
     """Ask; where ``judged``, also judge and render. The exit status."""
     evidence = _folders.to_write(args.evidence, "--evidence")
-    from iqaction import session  # noqa: PLC0415 - numpy and requests are not for `--help`
+    from iqaction import live_baseline, session  # noqa: PLC0415 - numpy is not for `--help`
     from iqaction.commands import _outcome  # noqa: PLC0415
 
     options = session.RunOptions(
@@ -92,14 +99,15 @@ def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
         dialect=args.dialect,
         baseline=args.baseline,
         baseline_sha256=args.baseline_sha256,
+        baseline_model=args.baseline_model,
         suite=args.suite,
         api_key_env=args.api_key_env,
         concurrency=args.concurrency,
         launch=0 if judged else args.launch,
     )
     if judged:
-        return _outcome.judged(session.run(options, progress=console.progress()), console)
-    return _outcome.observed(session.observe(options, progress=console.progress()), console)
+        return _outcome.judged(live_baseline.run(options, progress=console.progress()), console)
+    return _outcome.observed(live_baseline.run(options, progress=console.progress()), console)
 
 
 def count(most: int, least: int = 1) -> Callable[[str], int]:

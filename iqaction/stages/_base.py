@@ -136,6 +136,11 @@ class Stage(Protocol):
         ...
 
     @property
+    def follows_baseline(self) -> bool:
+        """True where what it asks a candidate is made of what the baseline answered."""
+        ...
+
+    @property
     def about_prompts(self) -> bool:
         """True where its units are the plan's prompts."""
         ...
@@ -191,6 +196,7 @@ class _Usual:
     """What most stages have in common: no file of their own, and a baseline to compare with."""
 
     stands_alone = False
+    follows_baseline = False
 
     def data(self, spec: StageSpec) -> str:
         return ""

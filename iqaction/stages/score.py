@@ -53,6 +53,7 @@ class Score(PromptStage):
         "agreement": None,
     }
     comparable = ()
+    follows_baseline = True
 
     def check(self, spec: StageSpec, plan: Plan) -> str:
         trajectory = plan.stage(TRAJECTORY)

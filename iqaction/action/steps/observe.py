@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from iqaction import merging, session, surfaces
+from iqaction import live_baseline, merging, session, surfaces
 from iqaction.action import holding, keys, legs, logged, places, remembered, reports, shelf
 from iqaction.action.job import Job
 from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
@@ -93,7 +93,7 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
     if decision.key:
         around = replace(around, machine={**around.machine, remembered.KEY: decision.key})
     with job.log.group("asking"), job.log.quiet():
-        return session.run(
+        return live_baseline.run(
             _options(job, settings, decision, where, around), progress=logged.progress(job)
         )
 

@@ -1,0 +1,138 @@
+"""A baseline that is up while the candidate is: both are observed in one run. I/O.
+
+Texts, problems, needles and draws are asked of both at the same time, so that what slows the
+machine or changes on it meets both. `score` follows: its questions are the baseline's own texts.
+Beside the evidence folder lies ``NAME.live`` with what both answered until the baseline was whole;
+from there on it is a comparison as with any captured one, and the evidence holds a copy.
+
+Decides no verdict. A live server is not restarted, so that what a restart changes is not known:
+without ``floor: single`` in the plan, `score` does not PASS.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack
+from dataclasses import replace
+
+from iqaction import capture, connecting, runner, session, stages
+from iqaction.boot._base import World
+from iqaction.calls import Arm
+from iqaction.circumstances import NONE
+from iqaction.errors import ConfigError, EngineError
+from iqaction.evidence.store import Folder
+from iqaction.inputs import Request
+from iqaction.progress import Progress
+from iqaction.runner import Job
+from iqaction.session import Outcome, RunOptions
+from iqaction.stages._levels import FEWEST_LAUNCHES
+
+BESIDE = ".live"
+_BASELINE, _CANDIDATE = "baseline", "candidate"
+
+
+def run(options: RunOptions, *, progress: Progress) -> Outcome:
+    """As :func:`iqaction.session.run`, where the baseline may also be a URL.
+
+    Raises
+    ------
+    ConfigError, EvidenceError, KeyboardInterrupt
+        As there.
+    EngineError
+        The baseline stopped answering, or either did while both were asked. What they answered is
+        kept; the same call continues.
+    """
+    if options.launch or options.capture:
+        return session.run(options, progress=progress)
+    request = session.requested(options)
+    if "://" not in request.baseline:
+        return session.run(options, progress=progress)
+    if options.circumstances.problem:  # the candidate did not start: nobody is asked anything
+        return session.run(replace(options, capture=True), progress=progress)
+    _possible(options, request)
+    place = options.evidence.with_name(options.evidence.name + BESIDE)
+    theirs = replace(
+        options,
+        evidence=place / _BASELINE,
+        endpoint=request.baseline,
+        model=request.baseline_model or connecting.AUTO,
+        dialect=connecting.AUTO,
+        baseline="",
+        capture=True,
+        circumstances=replace(NONE, run=options.circumstances.run),
+    )
+    ours = replace(theirs, evidence=place / _CANDIDATE, endpoint=request.endpoint)
+    ours = replace(ours, model=request.model or connecting.AUTO, dialect=request.dialect)
+    if not (options.evidence / "plan.json").exists():
+        _side_by_side(theirs, ours, progress)
+        _repeated(theirs, request, progress)
+    compared = replace(options, baseline=str(theirs.evidence), begun=ours.evidence)
+    outcome = session.run(compared, progress=progress)
+    if outcome.complete:
+        shutil.rmtree(ours.evidence, ignore_errors=True)  # every line of it is in the evidence
+    return outcome
+
+
+def _possible(options: RunOptions, request: Request) -> None:
+    """Refuse what cannot be meant together with a live baseline."""
+    if connecting.same_address(request.baseline, request.endpoint):
+        raise ConfigError(
+            f"baseline: {request.baseline} is the endpoint that is to be compared with it",
+            expected="another server",
+        )
+    for key, value in (("baseline_sha256", request.baseline_sha256), ("anchor", request.anchor)):
+        if value:
+            raise ConfigError(
+                f"{key}: a live baseline is another one each time",
+                expected=f"a captured baseline, or no `{key}`",
+            )
+    if options.circumstances.shards:
+        raise ConfigError(
+            "a live baseline cannot be compared in shards: each would have another one",
+            expected="one job, or a captured baseline",
+        )
+
+
+def _side_by_side(theirs: RunOptions, ours: RunOptions, progress: Progress) -> None:
+    """Ask the reference all that a capture asks, and the candidate all that does not follow from
+    the reference's answers."""
+    with ExitStack() as stack:
+        baseline, _ = _job(theirs, stack, progress, as_candidate=False)
+        job, folder = _job(ours, stack, progress, as_candidate=True)
+        free = [s for s in job.plan.stages if not stages.load(s.stage).follows_baseline]
+
+        def as_baseline() -> int:
+            """Under the baseline's load: it is part of what is compared."""
+            number = baseline.traffic()
+            folder.keep_concurrency(Arm.CANDIDATE, 0, number, "baseline")
+            return number
+
+        candidate = replace(job, plan=replace(job.plan, stages=tuple(free)), traffic=as_baseline)
+        runner.together((baseline, candidate), progress)
+        session.finish(folder, ours.evidence, "")
+
+
+def _job(
+    options: RunOptions, stack: ExitStack, progress: Progress, *, as_candidate: bool
+) -> tuple[Job, Folder]:
+    prepared = replace(session.prepare(options, stack), as_candidate=as_candidate)
+    folder = stack.enter_context(session.opened(options, prepared))
+    around = session.circumstances_of(options, prepared, folder)
+    job = stack.enter_context(session.asked(options, prepared, folder, around, progress))
+    assert job is not None  # without a baseline none is refused
+    return job, folder
+
+
+def _repeated(theirs: RunOptions, request: Request, progress: Progress) -> None:
+    """The reference asked again, as often as a floor needs; it is the same launch each time."""
+    score = next((s for s in request.stages if s.stage == "score"), None)
+    single = score is None or score.params.get("floor") == "single"
+    launches = 0 if single else FEWEST_LAUNCHES
+    captured = capture.capture(capture.Options(theirs, launches), World(os.environ), progress)
+    if not captured.outcome.complete:
+        raise EngineError(
+            f"the baseline stopped answering: {captured.outcome.problem}",
+            expected="two servers that stay up for the whole run",
+            next_step="start it again and run the same command: it continues where it stopped",
+        )
