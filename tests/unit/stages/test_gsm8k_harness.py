@@ -235,7 +235,7 @@ def test_baseline__of_the_other_backend() -> None:
     evidence = [Observed(p, {}, {}) for p in asked]
 
     assert judgement.incompatible(asked[0], evidence[1]) == (
-        "gsm8k: backend is 'lm-eval' now and 'builtin' in the baseline",
+        "gsm8k.backend: lm-eval now, builtin in the baseline",
     )
     assert judgement.incompatible(asked[0], evidence[2]) != ()
     assert judgement.incompatible(asked[1], evidence[2]) == ()
