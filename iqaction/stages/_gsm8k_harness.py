@@ -13,12 +13,11 @@ from collections.abc import Sequence
 
 from iqaction.calls import Answer, Arm, Evaluate, Evaluated, Failure, Score, Tag
 from iqaction.plan import StageSpec
-from iqaction.report import Check, Coverage, Estimate, StageResult, Table, UnitFault
+from iqaction.report import Check, Coverage, StageResult, Table, UnitFault
 from iqaction.stages._base import Asking, Context, Param, Round
 from iqaction.stages._lost import NEVER
 from iqaction.stages._paths import Kept
-from iqaction.stages._wording import percent
-from iqaction.stats.proportions import wilson
+from iqaction.stages._wording import percent, share_of
 from iqaction.verdict import Verdict
 
 GSM8K = "gsm8k"
@@ -30,7 +29,6 @@ _USUAL = 8  # requests at a time where neither the plan nor the engine tells
 _MOST = 32
 _LONGEST_S = 6 * 3600
 _ITS_OWN = ("data", "wording", "chat_template_kwargs")
-_LEVEL = 0.95
 
 
 def is_meant(spec: StageSpec) -> bool:
@@ -146,16 +144,13 @@ def _figures(said: Evaluated | None) -> str:
 
 
 def _shown(said: Evaluated, score: Score, before: Evaluated | None) -> Check:
-    """One figure, for display: of its share, with Wilson's interval as everywhere else."""
-    n, metric = said.documents, f"gsm8k.lm_eval.{score.filter}"
-    interval = wilson(round(score.value * n), n, _LEVEL)
-    theirs = _same(before, score)
+    """One figure, for display. It has no estimate: reports read one as a loss."""
+    theirs, n = _same(before, score), said.documents
     return Check(
-        metric,
+        f"gsm8k.lm_eval.{score.filter}",
         f"{_TITLE}, {score.filter}",
         Verdict.UNPROVEN,
-        "as the harness says; for display",
-        Estimate(metric, score.value, interval, _LEVEL, "Wilson", n, "share"),
+        f"{share_of(round(score.value * n), n)}, as the harness reads answers; for display",
         baseline=None if theirs is None else theirs.value,
         candidate=score.value,
         judged=False,

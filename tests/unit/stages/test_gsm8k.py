@@ -318,6 +318,7 @@ def test_params__defaults() -> None:
         "margin": 0.02,
         "chat_template_kwargs": "",
         "wording": "v1",
+        "backend": "builtin",
     }
 
 

@@ -155,6 +155,9 @@ def test_judge__figures_and_no_verdict() -> None:
         ("gsm8k.lm_eval.flexible-extract", 0.75, 0.75),
         ("gsm8k.lm_eval.strict-match", 0.5, 0.9),
     ]
+    # A share in the report's column of losses would read as a loss.
+    assert [c.estimate for c in found.checks] == [None] * 3
+    assert shown[1].reason.startswith("90.0 % (88.3 to 91.5)")
     assert found.tables[0].rows[1] == ("exact_match, strict-match", 0.5, 0.0138, 0.9, 0.01)
     assert "0.4.13" in found.caveats[0]
     assert "5-shot, 1,319 documents, hash abababababab" in found.caveats[0]
@@ -232,7 +235,7 @@ def test_baseline__of_the_other_backend() -> None:
     evidence = [Observed(p, {}, {}) for p in asked]
 
     assert judgement.incompatible(asked[0], evidence[1]) == (
-        "gsm8k: backend is 'lm-eval' now and 'builtin' in the baseline",
+        "gsm8k.backend: lm-eval now, builtin in the baseline",
     )
     assert judgement.incompatible(asked[0], evidence[2]) != ()
     assert judgement.incompatible(asked[1], evidence[2]) == ()
