@@ -207,8 +207,9 @@ def objection(reply: WireReply, asked: int, optional: Iterable[str]) -> Objectio
 def _with_parameter(said: str, body: JSON) -> str:
     """The message, and the field it is about where only `param` names it."""
     parts = as_map(body)
-    named = as_text(as_map(parts.get("error")).get("param")) or as_text(parts.get("param")) or ""
-    return said if not named or names(said, named) else f"{said} ({named[:80]})"
+    told = as_text(as_map(parts.get("error")).get("param")) or as_text(parts.get("param")) or ""
+    named = _short(told)[:80]
+    return said if not named or names(said, named) else f"{said} ({named})"
 
 
 def cap(said: str) -> int | None:

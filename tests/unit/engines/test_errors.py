@@ -180,6 +180,10 @@ def test_objection__only_the_parameter_names_the_field() -> None:
         UnknownFields(("min_p",))
     )
     assert objection(told("bad", "messages"), 20, OPTIONAL) is None
+    odd = objection(told("logprobs are disabled", "a\nb" * 200), 20, OPTIONAL)
+    assert isinstance(odd, NoLogprobs)
+    assert "\n" not in odd.said
+    assert len(odd.said) < 120
 
 
 def test_objection__only_what_refuses_objects() -> None:
