@@ -229,7 +229,8 @@ class Mover:
     before
         The text both share, just before.
     baseline, candidate
-        What each arm has there: the likeliest token, or the answer that was read.
+        What each arm has there: the likeliest token (with its probability where it is the same
+        one in both), or the answer that was read.
     """
 
     unit: str

@@ -6,6 +6,7 @@ moved, and questions whose answers flipped between right and wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -67,7 +68,17 @@ def _worst(pair: Pairing, metric: str) -> tuple[int, str, str, str]:
     at = int(np.argmax(np.round(each, 9)))
     before = pair.reference.chosen[max(0, at - _TOKENS) : at]
     text = concat_pieces(pair.reference, tuple(before.tolist()))[-_AROUND:]
-    return at, text, likeliest(pair.reference, at), likeliest(pair.other, at, pair.reference)
+    ours, theirs = likeliest(pair.reference, at), likeliest(pair.other, at, pair.reference)
+    if ours == theirs:  # then only its probability moved
+        ours, theirs = f"{ours}{_share(pair.reference, at)}", f"{theirs}{_share(pair.other, at)}"
+    return at, text, ours, theirs
+
+
+def _share(rows: Rows, at: int) -> str:
+    """The likeliest token's probability, as " (71 %)"; "" where nothing is listed."""
+    if not rows.k or rows.top[at, 0] == PAD:
+        return ""
+    return f" ({math.exp(float(rows.top_logprob[at, 0])):.0%})".replace("%", " %")
 
 
 def likeliest(rows: Rows, at: int, named: Rows | None = None) -> str:

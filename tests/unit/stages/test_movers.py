@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +34,25 @@ def test_of_figures__the_text_is_the_reference_s() -> None:
     path = WORLD.path(mover.unit)
 
     assert mover.before == "".join(f"w{t} " for t in path[: mover.position])
-    assert mover.baseline == f"w{path[mover.position]} "
+    assert mover.baseline.startswith(f"w{path[mover.position]} ")
     assert mover.candidate.startswith("w")
+
+
+def test_of_figures__the_same_token_with_another_probability() -> None:
+    """Where both would write the same token, how sure each is says what moved."""
+    flatter = WORLD.compare(BASELINE, lambda unit, logits: logits * 0.8)
+    mover = stage_of(judged(flatter), "score").movers[0]
+    shares = [re.fullmatch(r"w\d+  \((\d+) %\)", x) for x in (mover.baseline, mover.candidate)]
+
+    assert all(shares)
+    assert int(shares[0][1]) > int(shares[1][1])
+
+
+def test_share__nothing_listed() -> None:
+    """Without a list there is no probability to tell."""
+    rows = WORLD.forced(WORLD.logits("p-000"), WORLD.path("p-000")).rows
+
+    assert _movers._share(replace(rows, top=np.full_like(rows.top, PAD)), 0) == ""
 
 
 def test_of_figures__an_equal_engine_moves_nothing() -> None:
