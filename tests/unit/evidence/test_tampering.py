@@ -97,10 +97,20 @@ def is_found(one: Sealed, what: object, *read: bool) -> None:
 
     assert found.problems, what
     assert not found.ok, what
-    if any(read):
+    if any(read) and now is Verdict.PASS:  # a manifest's word on what judging writes anew
+        heals(one, what)
+    elif any(read):
         assert now is not Verdict.PASS, what
     else:
         assert now is one.verdict, what
+
+
+def heals(one: Sealed, what: object) -> None:
+    """Asserts that judging makes the folder what it was, to the last byte that is hashed."""
+    kept = (one.path / "manifest.json").read_bytes()
+    assert kept != (one.whole / "manifest.json").read_bytes(), what
+    assert session.judge(one.path).root == one.root, what
+    (one.path / "manifest.json").write_bytes(kept)
 
 
 def flips(name: str, size: int, n: int) -> Iterator[tuple[int, int]]:
@@ -131,7 +141,7 @@ def test_any_byte(made: dict[bool, Sealed], more: int) -> None:
 
 @pytest.mark.full
 def test_bytes_everywhere(made: dict[bool, Sealed]) -> None:
-    """One byte in five of all that is judged: loading names it, or judging gives no PASS."""
+    """One byte in five of all that is judged: loading names it, or judging undoes it."""
     one = made[False]
     one.path.mkdir(exist_ok=True)
     one.restore()
@@ -147,9 +157,9 @@ def test_bytes_everywhere(made: dict[bool, Sealed]) -> None:
                 continue
             inner = found.baseline
             moved = inner is None or inner.root != found.plan.baseline_root
-            assert moved or found.problems or inner.problems or not found.root, (name, at)
             if not (moved or found.problems or (inner and inner.problems)):
-                assert judgement.judge(found, "").verdict is not Verdict.PASS, (name, at)
+                assert name == "manifest.json", at
+                heals(one, at)
         file.write_bytes(data)
     print(f"{tried} bytes")
 
