@@ -13,7 +13,7 @@ from fuzz_targets import TARGETS, Target, read
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-TOTAL = int(os.environ.get("IQACTION_FUZZ", "1500"))
+TOTAL = int(os.environ.get("IQACTION_FUZZ", "1000"))
 SLOWEST_S = 5.0  # for one input, on a machine that does something else as well
 
 
