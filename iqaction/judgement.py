@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from iqaction import acceptance, attribution, changes, compatibility, stages
+from iqaction import acceptance, attribution, changes, compatibility, soundness, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -27,7 +27,19 @@ HEADLINES = {
 
 
 def judge(observed: Observed, tool_version: str) -> Report:
-    """The whole report. Problems of the evidence take a PASS away and give none."""
+    """The whole report. Problems of the evidence take a PASS away and give none.
+
+    Raises
+    ------
+    EvidenceError
+        Its plan, or the baseline's, is none that a stage could be judged by.
+    """
+    stored, theirs = observed.plan, observed.baseline
+    observed = replace(
+        observed,
+        plan=soundness.completed(stored),
+        baseline=theirs and replace(theirs, plan=soundness.completed(theirs.plan)),
+    )
     results = tuple(_decided(observed, spec) for spec in observed.plan.stages)
     around = observed.circumstances
     faults = _problems(observed)
@@ -49,8 +61,8 @@ def judge(observed: Observed, tool_version: str) -> Report:
         around.differences,
         tuple(dict.fromkeys(_caveats(observed))),
         _next_steps(observed, verdict, results, faults),
-        observed.plan.sha256,
-        observed.plan.settings_sha256(),
+        stored.sha256,
+        stored.settings_sha256(),
         observed.plan.baseline_root,
         around.run,
         observed.baseline.circumstances.run if observed.baseline else NO_RUN,

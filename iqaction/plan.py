@@ -17,6 +17,7 @@ from iqaction.json_value import JSON
 SCHEMA = "https://inferquality.dev/schemas/plan/v1"
 MAX_AGE_DAYS = 30
 DATA = "data_sha256"  # a parameter that no plan file sets: the session knows the file
+MOST = 1e300  # of a number in a plan file that was written by hand; JSON has no limit
 Value = None | bool | int | float | str | tuple["Value", ...]
 
 
@@ -42,7 +43,8 @@ class StageSpec:
     @property
     def data_sha256(self) -> str:
         """Of the file that the stage's own questions come from; "" where it has none."""
-        return self.text(DATA) if DATA in self.params else ""
+        value = self.params.get(DATA)
+        return value if isinstance(value, str) else ""
 
     def integer(self, name: str) -> int:
         value = self.params[name]
@@ -232,5 +234,6 @@ def _stage(body: JSON) -> StageSpec:
 def _margin(body: JSON) -> Margin:
     match body:
         case {"metric": str(metric), "limit": int() | float() as limit, "min_units": int(units)}:
-            return Margin(metric, float(limit), units)
+            if abs(limit) < MOST:
+                return Margin(metric, float(limit), units)
     raise EvidenceError("plan.json: not a margin", expected="see schemas/plan.schema.json")

@@ -45,9 +45,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compatibility": {"calls", "observed", "plan", "stages"},
     "fingerprints": {"calls"},
     "changes": {"calls", "report"},
+    "soundness": {"errors", "plan", "stages"},
     "judgement": {
         *("acceptance", "attribution", "calls", "changes", "circumstances", "compatibility"),
-        *("observed", "plan", "prompts", "report", "stages", "verdict"),
+        *("observed", "plan", "prompts", "report", "soundness", "stages", "verdict"),
     },
     "shards": {"errors", "plan"},
     "evidence": {
@@ -157,7 +158,7 @@ MAY_IMPORT["json_value"] = set()
 PURE = {
     *("errors", "verdict", "rows", "calls", "prompts", "plan", "observed", "report", "stats"),
     *("_event_stream", "_replies", "acceptance", "anchor", "attribution", "circumstances"),
-    *("compatibility", "fingerprints", "graders", "shards"),
+    *("compatibility", "fingerprints", "graders", "shards", "soundness"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("terminal", "top_keys", "inspect_view", "answer_view", "item_view"),
     *("changes", "comparing", "comparing_view", "comparing_html"),

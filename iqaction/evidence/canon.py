@@ -47,6 +47,20 @@ def _refuse(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
+def real(value: float) -> float:
+    """A number as a float.
+
+    Raises
+    ------
+    EvidenceError
+        For a whole number of more than 308 digits: JSON has such, and no evidence.
+    """
+    try:
+        return float(value)
+    except OverflowError as exc:
+        raise EvidenceError("a number that no float holds", expected="a finite number") from exc
+
+
 def shown(text: str, limit: int = _SHOWN) -> str:
     """The beginning of foreign text with everything escaped that a terminal might act on."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:limit])

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from iqaction.errors import EvidenceError
+from iqaction.evidence import canon
 from iqaction.json_value import JSON
 
 T = TypeVar("T")
@@ -111,7 +112,7 @@ def _build(value: JSON, kind: object) -> object:
         if isinstance(one, type) and issubclass(one, enum.Enum):
             return one(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) if float in kinds else int(value)
+        return canon.real(value) if float in kinds else int(value)
     if isinstance(value, (str, bool)):
         return value
     raise EvidenceError(f"a {type(value).__name__} where {kind} belongs")

@@ -25,7 +25,7 @@ from iqaction.calls import (
     TokenIds,
 )
 from iqaction.errors import EvidenceError
-from iqaction.evidence import dataclass_json, schema
+from iqaction.evidence import canon, dataclass_json, schema
 from iqaction.evidence.rows_codec import decode_rows, encode_rows
 from iqaction.json_value import JSON
 from iqaction.rows import Rows
@@ -89,7 +89,7 @@ def observation_from_checked(body: Mapping[str, JSON]) -> tuple[str, Observation
             "answer": dict(answer),
         }:
             return stage, Observation(
-                tag_from_json(tag), call, _answer_from_json(answer), attempts, float(elapsed)
+                tag_from_json(tag), call, _answer_from_json(answer), attempts, canon.real(elapsed)
             )
     raise EvidenceError("not an observation", expected=_ODD)
 

@@ -184,6 +184,9 @@ class _Reading:
         for name in self.files:
             if name.startswith(FOLDER + "/") and not self.tree.has(name):
                 self._alter(name, "missing")
+            # The baseline has a manifest of its own; here it is this one that may be altered.
+            if name.startswith((BASELINE + "/", DATA + "/")):
+                self._compare(name, *self._digest(name))
         return self.files
 
     def read_circumstances(self) -> Circumstances:

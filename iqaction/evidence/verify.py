@@ -95,7 +95,7 @@ def verify(
     if report is not None and observed is not None:
         check.plan(observed, report)
         if rejudge is not None:
-            check.judgement(rejudge(observed), report)
+            check.judgement(rejudge, observed, report)
     if report is not None and rerender is not None:
         check.rendered(rerender(dataclasses.replace(report, evidence_root=check.root)))
     problems = list(dict.fromkeys(check.problems))
@@ -219,7 +219,12 @@ class _Check:
         if report.baseline_root != observed.plan.baseline_root:
             self.problems.append(f"{report_json.NAME}: speaks of another baseline")
 
-    def judgement(self, again: Report, stored: Report) -> None:
+    def judgement(self, rejudge: Rejudge, observed: Observed, stored: Report) -> None:
+        try:
+            again = rejudge(observed)
+        except EvidenceError as exc:
+            self.problems.append(exc.happened)
+            return
         again = dataclasses.replace(again, tool_version=stored.tool_version, evidence_root="")
         named = report_json.differing(again, stored)
         if not named:

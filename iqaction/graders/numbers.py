@@ -56,9 +56,11 @@ _PHRASE = re.compile(
     r"(?:\b(?:is|was|would be|will be|should be|must be|equals|comes (?:out )?to)\b\s*:?|[:=])",
     re.IGNORECASE,
 )
+# Blanks belong to one part only: where two parts may share them, a text of blanks takes for ever.
 _LABEL = re.compile(
-    r"(?:(?:so|thus|therefore),?\s+)?(?:(?:the|my)\s+)?(?:(?:final|correct)\s+)?"
-    r"(?:answer|result|total)?\s*(?:is\b)?\s*[:=]?\s*(?=[^\w\s]|[0-9])",
+    r"(?:(?:so|thus|therefore),?\s+(?!\s))?(?:(?:the|my)\s+(?!\s))?"
+    r"(?:(?:final|correct)\s+(?!\s))?"
+    r"(?:answer|result|total)?(?:\s*is\b)?(?:\s*[:=])?\s*(?=[^\w\s]|[0-9])",
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"\s*[.):]\s+[^\W\d_]")  # "1. Find the eggs": a step, not an answer

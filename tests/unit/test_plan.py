@@ -185,3 +185,12 @@ def test_from_json__refused(body: dict[str, None]) -> None:
     """What is no plan is refused as evidence, whatever part of it is wrong."""
     with pytest.raises(EvidenceError, match=r"plan\.json"):
         from_json(body)
+
+
+def test_from_json__a_margin_that_no_float_holds():
+    """JSON has whole numbers of any length; a margin of 400 digits is none."""
+    body = to_json(Plan((StageSpec("score", {}, (Margin("kl", 0.02),)),), "0" * 64, ("a",), (1,)))
+    body["stages"][0]["margins"][0]["limit"] = 10**400  # type: ignore[index, call-overload]
+
+    with pytest.raises(EvidenceError, match="not a margin"):
+        from_json(body)

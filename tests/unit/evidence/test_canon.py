@@ -76,3 +76,10 @@ def test_identify__is_the_sha256_of_the_bytes():
     """An id can be checked with sha256sum."""
     assert canon.identify(b"abc").startswith("ba7816bf8f01cfea414140de5dae2223")
     assert json.loads(canon.dump({})) == {}
+
+
+def test_real__what_no_float_holds():
+    """JSON has whole numbers of any length; one that is too long is refused in words."""
+    assert canon.real(3) == 3.0
+    with pytest.raises(EvidenceError, match="no float holds"):
+        canon.real(10**400)

@@ -238,3 +238,12 @@ def test_from_json__older_evidence_names_no_movers():
         del one["movers"]
 
     assert from_json(body).stages[0].movers == ()
+
+
+def test_from_json__a_number_that_no_float_holds():
+    """A report with a whole number of 400 digits is no report, and no traceback."""
+    body = to_json(report())
+    body["stages"][0]["checks"][0]["limit"] = 10**400  # type: ignore[index, call-overload]
+
+    with pytest.raises(EvidenceError, match="no float holds"):
+        from_json(body)

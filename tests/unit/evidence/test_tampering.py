@@ -42,8 +42,8 @@ class Sealed:
 
     @property
     def step(self) -> int:
-        """Of what never PASSed every fifth change is tried, unless all are."""
-        return 1 if self.verdict is Verdict.PASS else 5
+        """Of so many changes one is tried, unless all are: fewer of what never PASSed."""
+        return 2 if self.verdict is Verdict.PASS else 8
 
     @property
     def names(self) -> list[str]:
@@ -97,10 +97,20 @@ def is_found(one: Sealed, what: object, *read: bool) -> None:
 
     assert found.problems, what
     assert not found.ok, what
-    if any(read):
+    if any(read) and now is Verdict.PASS:  # a manifest's word on what judging writes anew
+        heals(one, what)
+    elif any(read):
         assert now is not Verdict.PASS, what
     else:
         assert now is one.verdict, what
+
+
+def heals(one: Sealed, what: object) -> None:
+    """Asserts that judging makes the folder what it was, to the last byte that is hashed."""
+    kept = (one.path / "manifest.json").read_bytes()
+    assert kept != (one.whole / "manifest.json").read_bytes(), what
+    assert session.judge(one.path).root == one.root, what
+    (one.path / "manifest.json").write_bytes(kept)
 
 
 def flips(name: str, size: int, n: int) -> Iterator[tuple[int, int]]:
@@ -130,15 +140,15 @@ def test_any_byte(made: dict[bool, Sealed], more: int) -> None:
 
 
 @pytest.mark.full
-def test_every_byte(made: dict[bool, Sealed]) -> None:
-    """Every single byte of what is judged: loading names it, and any problem is no PASS."""
+def test_bytes_everywhere(made: dict[bool, Sealed]) -> None:
+    """One byte in five of all that is judged: loading names it, or judging undoes it."""
     one = made[False]
     one.path.mkdir(exist_ok=True)
     one.restore()
     chance, tried = random.Random(1), 0
     for name in filter(is_read, one.names):
         file, data = one.path / name, (one.whole / name).read_bytes()
-        for at in range(len(data)):
+        for at in range(len(data) % 5, len(data), 5):
             tried += 1
             file.write_bytes(flipped(data, at, 1 << chance.randrange(8)))
             try:
@@ -147,20 +157,21 @@ def test_every_byte(made: dict[bool, Sealed]) -> None:
                 continue
             inner = found.baseline
             moved = inner is None or inner.root != found.plan.baseline_root
-            assert moved or found.problems or inner.problems or not found.root, (name, at)
             if not (moved or found.problems or (inner and inner.problems)):
-                assert judgement.judge(found, "").verdict is not Verdict.PASS, (name, at)
+                assert name == "manifest.json", at
+                heals(one, at)
         file.write_bytes(data)
     print(f"{tried} bytes")
 
-    assert tried > 30_000
+    assert tried > 6_000
 
 
-def test_any_file_gone(sealed: Sealed) -> None:
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_any_file_gone(sealed: Sealed, whole: bool) -> None:
     """Each file, and each folder."""
-    whole = [n for n in sealed.names if not n.startswith("records/")]
+    single = [n for n in sealed.names if not n.startswith("records/")]
     folders = ["observations", "records", "baseline", "data", "baseline/observations"]
-    for name in [*whole, *folders][:: sealed.step]:
+    for name in [*single, *folders][:: 1 if whole else sealed.step]:
         gone = sealed.path / name
         shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
         is_found(sealed, name, is_read(name) or is_read(f"{name}/"))

@@ -177,3 +177,14 @@ def test_names_of_rules() -> None:
     """The rules' names are in reports: they stay."""
     assert (MARK, BOXED, ANSWER_IS, LAST) == ("####", "boxed", "answer is", "last number")
     assert numbers.Reading(Fraction(1), MARK).rule == "####"
+
+
+@pytest.mark.parametrize("before", ["so", "so the final answer is", "therefore,", "####", "the my"])
+@pytest.mark.parametrize("after", ["", "x", "7", "\n"])
+def test_read__blanks_without_end(before, after):
+    """A text of blanks after a label is read in no time: it once took minutes."""
+    text = f"#### {before}" + " " * 390 + after
+    started = time.process_time()
+    numbers.read(text * 20)
+
+    assert time.process_time() - started < 0.5
