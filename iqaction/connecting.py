@@ -42,6 +42,7 @@ def most_in_flight(plan: Plan) -> int:
 def connected(
     url: str, model: str, dialect: str, api_key: str, concurrency: int
 ) -> Iterator[Connection]:
+    """Whoever answers at a URL, recognised and fingerprinted; raises EngineError for nobody."""
     from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
 
     asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
@@ -97,6 +98,7 @@ def _with_harness(connection: Connection, plan: Plan, api_key: str) -> Iterator[
 
 
 def by_harness(specs: Sequence[StageSpec]) -> bool:
+    """True where a stage is asked by lm-evaluation-harness."""
     return any(stages.load(s.stage).by_harness(s) for s in specs)
 
 

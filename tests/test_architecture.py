@@ -114,6 +114,10 @@ MAY_IMPORT["capture"] = {
     ),
     *("runner", "session", "stages", "verdict"),
 }
+MAY_IMPORT["live_baseline"] = {
+    *("boot", "calls", "capture", "circumstances", "connecting", "errors", "evidence", "inputs"),
+    *("progress", "runner", "session", "stages"),
+}
 MAY_IMPORT["baseline"] = {
     *("anchor", "calls", "circumstances", "compatibility", "connecting", "errors", "evidence"),
     "inputs",
@@ -144,7 +148,14 @@ MAY_IMPORT["comparing"] = {
 }
 MAY_IMPORT["comparing_view"] = {"comparing", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["comparing_html"] = {"comparing", "comparing_view", "report", "surfaces"}
-MAY_IMPORT["action"] = BELOW_SESSION | {"boot", "github", "merging", "outcome_view", "session"}
+MAY_IMPORT["action"] = BELOW_SESSION | {
+    "live_baseline",
+    "boot",
+    "github",
+    "merging",
+    "outcome_view",
+    "session",
+}
 MAY_IMPORT["_entry"] = {"action"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -123,7 +123,8 @@ def _same(folder: Path, key: str) -> Observed | None:
 
 def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:
     """What the measurement depends on, as one hash; "" where that cannot be said."""
-    if settings.boot == NONE or settings.reference_endpoint or decision.circumstances.problem:
+    is_live = bool(settings.reference_endpoint) or "://" in decision.baseline
+    if settings.boot == NONE or is_live or decision.circumstances.problem:
         return ""
     images = _images(job, settings) if settings.boot == COMPOSE else ()
     if images is None:

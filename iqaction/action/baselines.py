@@ -49,6 +49,8 @@ def resolved(search: Search, decision: Decision) -> Decision:
         A baseline that is named cannot be opened, or is not the one that it must be.
     """
     settings, event = search.settings, search.event
+    if "://" in search.files.named:  # a server that is up: it is asked in the same run
+        return replace(decision, baseline=search.files.named)
     found = _named(search) if search.files.named else _searched(search, decision.suite)
     decision = _told(search.job, replace(decision, baseline=str(found.folder or "")), found)
     if decision.baseline or event.name not in deciding.PULL_REQUESTS:

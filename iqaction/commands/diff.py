@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 from iqaction.commands import _folders
@@ -12,7 +13,8 @@ from iqaction.errors import ConfigError
 ORDER = 8
 SUMMARY = "show what differs between two evidence folders"
 DESCRIPTION = """\
-A and B are any two evidence folders, candidates or captured references; A is what was before.
+A and B are any two evidence folders, candidates or captured references (these may be packed, as
+.tar.gz); A is what was before.
 Says whether both were asked the same, how the engines differ, each figure of A and of B, and the
 prompts that changed most, with both texts. "worse" and "better" are said where the interval over
 the prompts of both lies wholly on one side; what is not paired is shown without an interval.
@@ -34,16 +36,19 @@ def flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Show it; 0 whatever differs."""
-    folders = [_folders.existing(args.a, "A"), _folders.existing(args.b, "B")]
+    paths = [_given(args.a, "A"), _given(args.b, "B")]
     if args.html is not None:
-        _must_be_apart(args.html, folders)
+        _must_be_apart(args.html, paths)
     from iqaction import __version__, comparing, comparing_view  # noqa: PLC0415 - numpy is not for `--help`
+    from iqaction.evidence import bundle  # noqa: PLC0415
     from iqaction.evidence.store import Folder  # noqa: PLC0415
 
     parties = []
-    for folder in folders:
-        with Folder.open(folder) as opened:
-            parties.append(comparing.party(str(folder), opened.load(), __version__))
+    for path in paths:
+        with tempfile.TemporaryDirectory(prefix="iqaction-") as scratch:
+            folder = bundle.opened(path, Path(scratch) / "baseline")
+            with Folder.open(folder) as opened:
+                parties.append(comparing.party(str(path), opened.load(), __version__))
     comparison = comparing.compare(*parties)
     if args.html is not None:
         from iqaction import comparing_html  # noqa: PLC0415
@@ -54,6 +59,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         console.page(comparing_view.page(comparison, console.columns))
     return 0
+
+
+def _given(path: Path, name: str) -> Path:
+    return path if path.is_file() else _folders.existing(path, name)
 
 
 def _must_be_apart(page: Path, folders: list[Path]) -> None:

@@ -203,6 +203,15 @@ def test_named__packed(tmp_path, github, captured, packed):
     assert refused.step("gate") == 3
 
 
+def test_named__a_server(tmp_path, github):
+    """A URL is no path: nothing is looked for, and the step that asks is given it as it is."""
+    desk = prepared(tmp_path, github, inputs={"baseline": "http://127.0.0.1:9/v1"})
+
+    assert desk.decision.baseline == "http://127.0.0.1:9/v1"
+    assert desk.decision.circumstances.searched == ()
+    assert desk.outputs["observe"] == "true"
+
+
 def test_committed__no_archive(tmp_path, github, captured):
     """What lies in the place of a packed one and is none is told, and the search goes on."""
     github.state.contents[BASE_SHA][".inferquality/baseline.tar.gz"] = "nonsense"

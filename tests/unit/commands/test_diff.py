@@ -11,6 +11,7 @@ import pytest
 from world import World, noisy
 
 from iqaction import cli, session
+from iqaction.evidence import bundle
 from iqaction.evidence.store import Folder, load_baseline
 from iqaction.observed import Observed
 
@@ -48,6 +49,20 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     reference = _stored(home / "reference", capture)
     good = _stored(home / "good", WORLD.compare(capture), reference)
     return reference, good, _stored(home / "bad", WORLD.compare(capture, noisy(1.0)), reference)
+
+
+def test_diff__a_packed_reference(
+    folders: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A baseline may stay packed: the same is said of it as of its folder."""
+    packed = tmp_path / "reference.tar.gz"
+    bundle.pack(folders[0], packed)
+    said = []
+    for first in (folders[0], packed):
+        assert cli.main(["diff", str(first), str(folders[1]), "--json"]) == 0
+        said.append(json.loads(capsys.readouterr().out)["stages"])
+
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("pair", [(0, 2), (2, 0), (1, 2), (2, 1), (0, 0), (1, 1)])
