@@ -12,7 +12,7 @@ import posixpath
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from iqaction import acceptance, inputs
+from iqaction import acceptance, anchor, inputs, sources
 from iqaction.action import _head, _lfs, committed
 from iqaction.action.collecting import Base, Collecting, usable
 from iqaction.action.committed import Committed
@@ -54,6 +54,8 @@ class Protected:
         The baseline's path as the workflow or the plan names it; "" where it is looked for.
     searched
         Where one that is not named was looked for.
+    is_anchored
+        True where the plan takes the pinned baseline only.
     differences
         What the pull request changes, or that this could not be found out.
     notes
@@ -67,6 +69,7 @@ class Protected:
     notes: tuple[str, ...] = ()
     named: str = ""
     searched: tuple[str, ...] = ()
+    is_anchored: bool = False
 
 
 def collect(
@@ -96,7 +99,8 @@ def collect(
     work = Collecting(base, workspace, into, changed)
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
-    named = baseline_named(request.baseline, asked.baseline)
+    pinned = _pinned(work, request, plan, asked)
+    named = baseline_named(request.baseline, asked.baseline, pinned)
     if named or not request.search:
         found = Committed(committed.named(work, named, base.folder) if named else None)
     else:
@@ -109,7 +113,29 @@ def collect(
         tuple(work.notes),
         named,
         found.searched,
+        bool(asked.anchor),
     )
+
+
+def _pinned(work: Collecting, request: Wanted, plan: Path | None, asked: Request) -> str:
+    """Where the plan's anchor keeps the pinned baseline, "" where there is no anchor, or where
+    that baseline is an artifact.
+
+    Raises
+    ------
+    ConfigError
+        The anchor cannot be read.
+    """
+    if not asked.anchor:
+        return ""
+    held = sources.anchor_file(asked, plan)
+    if held.bundle == anchor.ARTIFACT:
+        return ""
+    folder = Path()
+    if request.plan:
+        inside = _head.place(request.plan, work.workspace, "plan")
+        folder = Path(inside or request.plan).parent
+    return posixpath.normpath(str(folder / posixpath.dirname(asked.anchor) / held.bundle))
 
 
 def baseline_named(*names: str) -> str:
@@ -135,12 +161,20 @@ def as_it_is(request: Wanted, workspace: Path, into: Path) -> Protected:
     work = Collecting(Base(read, lambda _: None), workspace, into, frozenset())
     accepted = _acceptances(work, request.accept)
     plan, asked = _plan(work, request)
-    named = baseline_named(request.baseline, asked.baseline)
+    pinned = _pinned(work, request, plan, asked)
+    named = baseline_named(request.baseline, asked.baseline, pinned)
     if named or not request.search:
         found = Committed(committed.named(work, named, lambda _: None) if named else None)
     else:
         found = committed.in_the_checkout(work)
-    return Protected(plan, found.path, accepted, named=named, searched=found.searched)
+    return Protected(
+        plan,
+        found.path,
+        accepted,
+        named=named,
+        searched=found.searched,
+        is_anchored=bool(asked.anchor),
+    )
 
 
 # --- plan and prompts -----------------------------------------------------------------------

@@ -100,7 +100,9 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     if settings.mode == RUN:
         decision = _compared(Search(job, settings, event, client, files), decision)
     is_asking = settings.mode in (RUN, REPORT) and decision.action != REFUSE
-    if is_asking and not files.named and not settings.is_leg:
+    # A pinned baseline tells nothing of where the base branch stands by now: earlier runs do.
+    is_told = files.is_anchored or not files.named
+    if is_asking and is_told and not settings.is_leg:
         earlier = history.past(job, settings, event, client, decision)
         decision = replace(decision, circumstances=replace(decision.circumstances, history=earlier))
     return replace(decision, check=_begun(job, settings, client, decision))

@@ -17,7 +17,9 @@ from unit.action.evidence import TESTED, Evidence
 from unit.action.on_github import compared, ran, zipped
 from world import World
 
+from iqaction import anchor
 from iqaction.action import reports
+from iqaction.anchor import Anchor
 from iqaction.evidence import bundle
 from iqaction.verdict import Verdict
 
@@ -201,6 +203,30 @@ def test_named__packed(tmp_path, github, captured, packed):
     assert (refused.decision.action, refused.decision.exit_code) == ("refuse", 3)
     assert "not the baseline that was pinned" in refused.decision.reason
     assert refused.step("gate") == 3
+
+
+def anchored(packed: bytes, root: str) -> Mapping[str, Any]:
+    """A plan that takes the pinned baseline only, and that baseline, at the merge-base."""
+    pin = anchor.Pin(root, "2026-11-01", "the first")
+    return {
+        "ci/plan.yml": f"anchor: pins/baseline.yml\n{PLAN}",
+        "ci/pins/baseline.yml": anchor.to_text(Anchor((pin,), "../b.tar.gz")),
+        "ci/b.tar.gz": {"base64": base64.b64encode(packed).decode()},
+    }
+
+
+def test_anchored__the_pinned_one(tmp_path, github, captured, made, packed):
+    """A plan's anchor says where the pinned baseline is, and no other is looked for; where the
+    base branch stands by now is shown beside it."""
+    github.state.contents[BASE_SHA] |= anchored(packed, bundle.root_of(captured))
+    ran(github, 2, BASE_SHA, zipped(made.leg("earlier")), "inferquality-default-1")
+    ran(github, 3, BASE_SHA, zipped(captured), NAME)
+    desk = prepared(tmp_path, github)
+
+    assert bundle.root_of(Path(desk.decision.baseline)) == bundle.root_of(captured)
+    assert Path(desk.decision.baseline).is_relative_to(desk.work.path)
+    assert desk.decision.circumstances.searched == ()
+    assert [p.head_sha for p in desk.decision.circumstances.history] == [BASE_SHA]
 
 
 def test_named__a_server(tmp_path, github):
