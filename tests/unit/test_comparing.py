@@ -59,7 +59,7 @@ def test_asked__the_same() -> None:
         (planned(BAD, baseline_root="e" * 64), "the baseline: bbbbbbbbbbbb in A, eeeeeeeeeeee"),
         (planned(BAD, prompts_sha256="e" * 64), "the prompt file: sha256 000000000000 in A, eeee"),
         (
-            planned(BAD, prompt_ids=BAD.plan.prompt_ids[:9]),
+            planned(BAD, prompt_ids=BAD.plan.prompt_ids[:9], looks=(9,)),
             "the prompts: 24 in A, 9 in B, 9 of them in both",
         ),
         (planned(BAD, stages=BAD.plan.stages[:1]), "score: only in A"),
@@ -78,9 +78,9 @@ def test_asked__the_same() -> None:
 )
 def test_asked__what_differs_by_name(other: Observed, said: str) -> None:
     """Each difference of the questions alone is named, with both values."""
-    (first, *_) = compare(GOOD, other).asked
+    asked = compare(GOOD, other).asked
 
-    assert said in first
+    assert [x for x in asked if said in x]
 
 
 def test_asked__a_margin_that_one_lacks() -> None:
