@@ -9,19 +9,10 @@ from pathlib import Path
 # Lines and branches together, in percent. What decides a verdict is tested whole.
 FLOORS = {"verdict": 100, "stats": 100} | dict.fromkeys(
     (
-        *("calls", "changes", "comparing", "comparing_html", "comparing_view", "document"),
-        *("engines", "errors", "evidence", "inputs", "judgement", "observed"),
-        *(
-            "plan",
-            "prompts",
-            "report",
-            "rows",
-            "stages",
-            "spelling",
-            "surfaces",
-            "terminal",
-            "values",
-        ),
+        *("anchor", "attribution", "calls", "changes", "comparing", "comparing_html"),
+        *("comparing_view", "compatibility", "document", "engines", "errors", "evidence"),
+        *("fingerprints", "inputs", "judgement", "observed", "plan", "prompts", "report", "rows"),
+        *("soundness", "spelling", "stages", "surfaces", "terminal", "top_keys", "values"),
     ),
     95,
 )
