@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,9 @@ from iqaction.evidence.tree import Tree, explain
 from iqaction.evidence.verify import verify
 from iqaction.inputs import Request
 from iqaction.observed import Observed
+from iqaction.plan import StageSpec
 from iqaction.report import Report
+from iqaction.stages._levels import FEWEST_LAUNCHES
 from iqaction.verdict import Verdict
 
 
@@ -120,6 +122,20 @@ def refusals(one: Held) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def floorless(observed: Observed, specs: Sequence[StageSpec]) -> tuple[str, ...]:
+    """What keeps `score` from a PASS against these launches, where it must give one."""
+    score = next((s for s in specs if s.stage == "score"), None)
+    if score is None or not score.required or score.params.get("floor") == "single":
+        return ()
+    instead = "`floor: single` at `score` goes without"
+    if observed.not_restarted:
+        return (f"`score` cannot PASS: the server was not restarted between launches ({instead})",)
+    if len(observed.launches) < FEWEST_LAUNCHES:
+        known = f"{len(observed.launches)} relaunches of at least {FEWEST_LAUNCHES}"
+        return (f"`score` cannot PASS: {known} ({instead})",)
+    return ()
+
+
 def check(path: Path, plan: Path | None, flags: Mapping[str, str], sha256: str = "") -> Usable:
     """Whether a baseline is whole, and fits a plan and an endpoint where these are given.
 
@@ -142,8 +158,10 @@ def check(path: Path, plan: Path | None, flags: Mapping[str, str], sha256: str =
             return Usable(one.root, whole.problems)
         problems, looked = list(refusals(one)), ["its files"]
         if plan is None and not flags.get("endpoint"):
+            problems += floorless(one.observed, one.observed.plan.stages)
             return Usable(one.root, (), tuple(problems), tuple(looked))
         request = inputs.with_flags(sources.plan_file(plan), tuple(flags.items()))
+        problems += floorless(one.observed, request.stages if plan else one.observed.plan.stages)
         if plan is not None:
             looked.append(f"the plan {plan}")
             problems += _against_plan(one, request, plan)
@@ -214,12 +232,14 @@ def pin(options: PinOptions) -> Pinned:
         There is no baseline, or it could not be compared with.
     """
     before = sources.anchor_at(options.file) if options.file.exists() else None
-    if before is not None and not options.reason:
-        raise ConfigError(
-            f"{options.file} pins {before.root[:12]}, and nothing says why another one follows it",
-            expected="--reason TEXT, for those who review the change",
-        )
     with held(options.path) as one:
+        if before is not None and not options.reason and before.root != one.root:
+            raise ConfigError(
+                f"{options.file} pins {before.root[:12]}, and nothing says why another one "
+                "follows it",
+                expected="--reason TEXT, for those who review the change, and --candidate DIR: "
+                "evidence of the new engine, judged against the pinned one",
+            )
         if wrong := refusals(one):
             raise EvidenceError(
                 f"{options.path} is not pinned: {wrong[0]}",

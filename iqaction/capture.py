@@ -71,12 +71,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Captured:
-    """How a capture ended. ``packed`` is the bundle's sha256, "" where none was written."""
+    """How a capture ended. ``packed`` is the bundle's sha256, "" where none was written;
+    ``is_old``: it was complete before, and nobody was asked."""
 
     outcome: Outcome
     packed: str = ""
     size: int = 0
     refused: bool = False
+    is_old: bool = False
 
 
 class _Left(Exception):
@@ -97,6 +99,11 @@ def capture(options: Options, world: World, progress: Progress) -> Captured:
     """
     request = _checked(options)
     plan = session.planned(replace(options.run, capture=True))
+    if not options.relaunch and options.launches:
+        progress.note(
+            "without --relaunch-command every launch is a repeat on the same one: `score` cannot "
+            "PASS against that, unless the plan says `floor: single`"
+        )
     outcome: Outcome | None = None
     for launch in range(options.launches + 1):
         kept = _kept(options.folder)
@@ -110,7 +117,9 @@ def capture(options: Options, world: World, progress: Progress) -> Captured:
         outcome = _observed(options, launch, progress)
         if not outcome.complete or _is_refused(outcome):
             return _ended(options, outcome)
-    return _ended(options, outcome or session.judge(options.folder))
+    if outcome is None:
+        return replace(_ended(options, session.judge(options.folder)), is_old=True)
+    return _ended(options, outcome)
 
 
 def _observed(options: Options, launch: int, progress: Progress) -> Outcome:

@@ -106,7 +106,7 @@ def _changes(a: Party, b: Party) -> tuple[Change, ...]:
 def _asked(a: Party, b: Party) -> Iterator[str]:
     """What the two questions differ in, in plain words."""
     ours, theirs = a.observed.plan, b.observed.plan
-    if a.reference != b.reference:
+    if a.reference != b.reference and not (ours.is_capture and theirs.is_capture):
         yield (
             f"the baseline: {_short(a.reference)} in A, {_short(b.reference)} in B (evidence roots)"
         )

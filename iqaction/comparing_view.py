@@ -122,8 +122,9 @@ def _list(title: str, sentences: Sequence[str], columns: int) -> str:
 
 
 def _stage(stage: Stage, columns: int) -> str:
-    units = f", {stage.compared:,} compared" if stage.compared else ""
-    lines = [f"{inline(stage.stage)}: {verdicts(stage.a, stage.b)}{units}"]
+    units = f"{stage.compared:,} compared" if stage.compared else ""
+    said = ", ".join(x for x in (verdicts(stage.a, stage.b), units) if x)
+    lines = [f"{inline(stage.stage)}: {said}" if said else inline(stage.stage)]
     for line in stage.lines:
         lines += _line(line, columns)
     if stage.note:

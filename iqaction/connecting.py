@@ -158,7 +158,8 @@ def same_engine(kept: Observed, arm: Arm, launch: int, now: EngineInfo) -> None:
                 f"{role} another engine: {differing.what} was {differing.before!r}, "
                 f"now {differing.after!r}",
                 expected="the same server, to continue or to relaunch",
-                next_step="use a new --evidence folder for the other engine",
+                next_step="look at how it was started again; another engine needs a folder of "
+                "its own",
             )
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from iqaction import sources
+from iqaction.anchor import ARTIFACT
 from iqaction.errors import ConfigError
 from iqaction.evidence import bundle
 from iqaction.inputs import Request
@@ -40,6 +42,21 @@ def folder(request: Request, evidence: Path, scratch: ExitStack) -> Path | None:
     must_be_there(path, "--baseline")
     _apart(evidence, path)
     return bundle.opened(path, path, request.baseline_sha256)
+
+
+def pinned(request: Request, plan: Path | None) -> Request:
+    """The request with the baseline that its anchor pins, where it names no other; raises
+    ConfigError where that one is not to be had here."""
+    if not request.anchor or request.baseline:
+        return request
+    held = sources.anchor_file(request, plan)
+    if held.bundle == ARTIFACT:
+        raise ConfigError(
+            f"{request.anchor} pins {held.root[:12]}, which is an artifact, and none is given",
+            expected="--baseline PATH, the downloaded one",
+        )
+    home = (plan.parent if plan else Path()) / Path(request.anchor).parent
+    return replace(request, baseline=str(home / held.bundle))
 
 
 def anchored(request: Request, plan: Path | None, baseline: Observed) -> None:

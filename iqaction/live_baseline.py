@@ -65,6 +65,7 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     ours = replace(theirs, evidence=place / _CANDIDATE, endpoint=request.endpoint)
     ours = replace(ours, model=request.model or connecting.AUTO, dialect=request.dialect)
     if not (options.evidence / "plan.json").exists():
+        _warn(request, progress)
         _side_by_side(theirs, ours, progress)
         _repeated(theirs, request, progress)
     compared = replace(options, baseline=str(theirs.evidence), begun=ours.evidence)
@@ -91,6 +92,15 @@ def _possible(options: RunOptions, request: Request) -> None:
         raise ConfigError(
             "a live baseline cannot be compared in shards: each would have another one",
             expected="one job, or a captured baseline",
+        )
+
+
+def _warn(request: Request, progress: Progress) -> None:
+    score = next((s for s in request.stages if s.stage == "score"), None)
+    if score is not None and score.params.get("floor") != "single":
+        progress.note(
+            "`score` cannot PASS: a live baseline is not restarted, so that the noise between "
+            "launches is not known; `floor: single` at `score` in the plan goes without"
         )
 
 

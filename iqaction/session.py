@@ -275,6 +275,7 @@ def prepare(options: RunOptions, scratch: ExitStack) -> Prepared:
     prompts = sources.prompt_file(request, options.plan)
     data = sources.stage_data(request, options.plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
+    request = given_baseline.pinned(request, options.plan)
     path = given_baseline.folder(request, options.evidence, scratch)
     baseline = None
     if path is not None:
@@ -353,8 +354,6 @@ def asked(
             folder.keep_engine(arm, options.launch, found.engine)
             yield None
             return
-        if options.launch and not options.not_restarted:
-            progress.note("a relaunch is the same server started anew: that cannot be checked here")
         compares = arm is Arm.CANDIDATE and prepared.baseline is not None
         with connecting.live_reference(request, plan, found, needed=compares) as reference:
             if reference is not None:

@@ -74,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "top_keys": {"engines", "errors", "spelling", "values"},
     "anchor": {"document", "errors", "spelling", "values"},
     "sources": {"anchor", "datasets", "errors", "inputs", "prompts", "spelling", "stages"},
-    "given_baseline": {"errors", "evidence", "inputs", "observed", "sources"},
+    "given_baseline": {"anchor", "errors", "evidence", "inputs", "observed", "sources"},
     "cache": {"errors"},
     "datasets": {"cache", "errors"},
     "_address": {"calls", "errors"},

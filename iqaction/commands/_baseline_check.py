@@ -72,6 +72,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     lines += [f"looked at  {', '.join(found.looked)}"] if found.looked else []
     lines += [f"root       {found.root}"]
     if status == EXIT_CODE[Verdict.UNPROVEN]:
-        lines.append("refresh    iqaction baseline capture --plan PLAN --out DIR")
+        plan = f"--plan {args.plan} " if args.plan else ""
+        lines.append(
+            f"next       mend what is named; or, where the baseline is to change, "
+            f"iqaction baseline capture {plan}--endpoint URL --relaunch-command CMD --out NEW"
+        )
     console.page("\n".join(lines) + "\n")
     return status

@@ -22,6 +22,7 @@ def captured(found: Captured, out: Path, console: Console) -> int:
                 "exit_code": status,
                 "complete": True,
                 "refused": found.refused,
+                "was_complete": found.is_old,
                 "baseline": str(out),
                 "evidence": str(outcome.folder),
                 "root": outcome.root,
@@ -33,6 +34,8 @@ def captured(found: Captured, out: Path, console: Console) -> int:
         )
         return status
     lines = [outcome.report.headline, *(f"problem: {x}" for x in outcome.report.problems)]
+    if found.is_old:
+        lines.append("It was complete before: nobody was asked. For a new one use another --out.")
     if found.refused:
         lines.append("No candidate can be compared with it: nothing was packed.")
         lines.append(f"why       iqaction judge {outcome.folder}")

@@ -31,9 +31,14 @@ def existing(folder: Path, name: str = "DIR") -> Path:
         if folder.exists()
         else "not there" + nearest(folder.name, _beside(folder), FILES)
     )
+    packed = folder.is_file() and folder.name.endswith((".tar.gz", ".tgz"))
     raise ConfigError(
         f"{name}: {folder} is {what}",
         expected="an evidence folder, as `iqaction run --evidence DIR` writes it",
+        next_step=f"a packed baseline is shown by `iqaction baseline show {folder}`; the folder "
+        f"that it was made from is {folder}.evidence"
+        if packed
+        else "",
     )
 
 

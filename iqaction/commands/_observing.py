@@ -105,6 +105,10 @@ def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
         concurrency=args.concurrency,
         launch=0 if judged else args.launch,
     )
+    if options.launch:
+        console.progress().note(
+            "a relaunch is the same server started anew: that cannot be checked here"
+        )
     if judged:
         return _outcome.judged(live_baseline.run(options, progress=console.progress()), console)
     return _outcome.observed(live_baseline.run(options, progress=console.progress()), console)

@@ -60,7 +60,7 @@ def judge(context: Context) -> StageResult:
             *_caveats(context, baseline, legs),
         ),
         meaning=_meaning(first, own),
-        next_steps=_next_steps(first, own),
+        next_steps=(*_restart(context, baseline), *_next_steps(first, own)),
         tables=first.tables if first else (),
         series=first.series if first else (),
         look=context.look,
@@ -194,6 +194,16 @@ def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
             )
         said.append(own.meaning)
     return tuple(said)
+
+
+def _restart(context: Context, baseline: Observed) -> tuple[str, ...]:
+    """What to do about launches that none of the checks can PASS against."""
+    if not baseline.not_restarted or context.spec.params.get("floor") == "single":
+        return ()
+    return (
+        "capture the baseline with `--relaunch-command`, or set `floor: single` at `score` in the "
+        "plan: against launches without a restart it cannot PASS",
+    )
 
 
 def _next_steps(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:

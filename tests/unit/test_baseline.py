@@ -11,7 +11,7 @@ import pytest
 from unit.test_session import stored
 from world import ENGINE, World, answering, noisy
 
-from iqaction import baseline, cli, session, sources
+from iqaction import anchor, baseline, cli, given_baseline, inputs, session, sources
 from iqaction.baseline import PinOptions
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import bundle
@@ -149,6 +149,50 @@ def test_check__plan(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert other[0] == 2
     assert [p for p in other[1]["problems"] if "max_tokens: 32 now, 6 in" in p]
     assert wrong[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("launches", "restarted", "score", "said"),
+    [
+        (5, True, "", ""),
+        (5, False, "", "was not restarted between launches"),
+        (2, True, "", "2 relaunches of at least 3"),
+        (2, False, "floor: single", ""),
+        (2, False, "required: false", ""),
+    ],
+)
+def test_floorless(launches: int, restarted: bool, score: str, said: str) -> None:
+    """Launches that `score` cannot PASS against are told before anything is compared with them,
+    unless the plan does without."""
+    capture = World(units=4, length=3).capture(launches=launches)
+    engines = {
+        (arm, n): replace(e, not_restarted=bool(n) and not restarted)
+        for (arm, n), e in capture.engines.items()
+    }
+    asked = inputs.read_request(f"stages:\n  - trajectory\n  - score: {{{score}}}\n", "plan.yml")
+    found = baseline.floorless(replace(capture, engines=engines), asked.stages)
+
+    assert len(found) == bool(said)
+    assert said in " ".join(found)
+
+
+@pytest.mark.parametrize("bundle_", ["../b.tar.gz", "artifact"])
+def test_pinned__at_a_desk(tmp_path: Path, bundle_: str) -> None:
+    """Where a plan names its anchor and no baseline, the pinned one is taken, from the anchor's
+    folder; one that is an artifact has to be given."""
+    (tmp_path / "pins").mkdir()
+    pin = anchor.Pin("a" * 64, "2026-12-01", "the first")
+    (tmp_path / "pins/baseline.yml").write_text(anchor.to_text(anchor.Anchor((pin,), bundle_)))
+    asked = inputs.read_request("anchor: pins/baseline.yml\n" + PLAN, "plan.yml")
+    if bundle_ == "artifact":
+        with pytest.raises(ConfigError, match="which is an artifact"):
+            given_baseline.pinned(asked, tmp_path / "plan.yml")
+        return
+    found = given_baseline.pinned(asked, tmp_path / "plan.yml")
+    named = replace(asked, baseline="other")
+
+    assert (tmp_path / "b.tar.gz").resolve() == Path(found.baseline).resolve()
+    assert named == given_baseline.pinned(named, tmp_path / "plan.yml")
 
 
 def test_check__anchor(home: Home, tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ def test_capture__complete(tmp_path: Path, address: str, monkeypatch: pytest.Mon
     again = start(asked)
 
     assert (first.outcome.complete, first.refused) == (True, False)
+    assert again.is_old
     assert (again.packed, again.size) == (first.packed, len(data))
     assert (tmp_path / "b.tar.gz").read_bytes() == data
 
