@@ -176,7 +176,11 @@ def _against_plan(one: Held, request: Request, plan: Path) -> list[str]:
     data = sources.stage_data(request, plan)
     request = inputs.with_data(request, {k: canon.identify(v) for k, v in data.items()})
     asked = inputs.freeze(request, prompts, one.observed)
-    found = list(judgement.incompatible(asked, one.observed))
+    around = surroundings.found(NONE, NONE, "")
+    now = Observed(asked, {}, {}, circumstances=around)
+    found = list(compatibility.problems(now, one.observed))
+    if request.baseline_sha256 and request.baseline_sha256 not in (one.root, one.sha256):
+        found.append(f"it is not the baseline that the plan pins: {request.baseline_sha256}")
     if request.anchor and sources.anchor_file(request, plan).root != one.root:
         found.append(f"it is not the baseline that {request.anchor} pins")
     return found
@@ -306,9 +310,17 @@ def _step(options: PinOptions, before: Anchor, one: Held) -> Mapping[str, float]
 
 
 def _drift(report: Report, options: PinOptions) -> Mapping[str, float]:
-    """The estimates of `score`, by metric."""
+    """The estimates of `score`, by metric, where all of it was observed."""
     found = {}
     for stage in report.stages:
+        gaps = stage.coverage.missing or stage.coverage.failed
+        if stage.stage == "score" and (gaps or not stage.coverage.observed):
+            raise ConfigError(
+                f"{options.candidate} is not whole: {stage.coverage.observed} of "
+                f"{stage.coverage.required} prompts were observed",
+                expected="a run that came to its end",
+                next_step="run it again with the same --evidence: it continues; or --unmeasured",
+            )
         for one in stage.checks if stage.stage == "score" else ():
             leg, _, metric = one.metric.partition(".")
             value = one.estimate.value if one.estimate else None

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from iqaction import connecting, runner, session, stages
+from iqaction import addresses, connecting, runner, session, stages
 from iqaction.boot import processes, readiness
 from iqaction.boot._base import World
 from iqaction.boot.command import detached, how_ended
 from iqaction.boot.logs import LogTail, tail_text
-from iqaction.calls import Arm, Call, EngineInfo, Observation
+from iqaction.calls import Arm, Call, EngineInfo, Observation, Tag
 from iqaction.errors import BootError, ConfigError
 from iqaction.evidence import bundle
 from iqaction.evidence.store import Folder
@@ -109,6 +108,9 @@ def capture(options: Options, world: World, progress: Progress) -> Captured:
         kept = _kept(options.folder)
         if kept is not None and _is_complete(kept, plan, launch):
             continue
+        if launch and kept is not None and _asks_nothing(kept, launch):
+            progress.note(f"launch {launch} of {options.launches}: no stage asks anything there")
+            continue
         if launch:
             _same_way(options, kept)
             _relaunched(options, request, launch, world, progress)
@@ -154,7 +156,7 @@ def _checked(options: Options) -> Request:
     """The request, where this many launches can be a floor, and the folder is of such a capture."""
     request = session.requested(replace(options.run, capture=True))
     score = next((s for s in request.stages if s.stage == "score"), None)
-    single = score is not None and score.params.get("floor") == "single"
+    single = score is None or score.params.get("floor") == "single"
     if options.launches < FEWEST_LAUNCHES and not single:
         raise ConfigError(
             f"--launches {options.launches}: the noise between launches would not be known",
@@ -198,6 +200,23 @@ def _is_complete(kept: Observed, plan: Plan, launch: int) -> bool:
     except _Left:
         return False
     return True
+
+
+def _asks_nothing(kept: Observed, launch: int) -> bool:
+    """True where no stage asks anything of that launch: then the server need not be restarted."""
+    engine = kept.engines.get((Arm.BASELINE, 0))
+    if engine is None:
+        return False
+    nothing = replace(kept, seen={s: _of(tags, Arm.BASELINE) for s, tags in kept.seen.items()})
+    try:
+        runner.observe(_replay(nothing, Arm.REPEAT, launch, engine), Quiet())
+    except _Left:
+        return False
+    return True
+
+
+def _of(tags: Mapping[Tag, Observation], arm: Arm) -> Mapping[Tag, Observation]:
+    return {tag: o for tag, o in tags.items() if tag.arm is arm}
 
 
 def _replay(kept: Observed, arm: Arm, launch: int, engine: EngineInfo) -> Job:
@@ -260,11 +279,9 @@ def _relaunched(
 def _listening(endpoint: str) -> frozenset[tuple[int, int]]:
     """Who listens there, as process id and start, as far as it is this machine's and ours to
     see."""
-    address = urlsplit(endpoint)
-    host = address.hostname or ""
-    if not (host in ("localhost", "::1") or host.startswith("127.")):
+    port = addresses.port(endpoint)
+    if not addresses.is_local(endpoint):
         return frozenset()
-    port = address.port or (443 if address.scheme == "https" else 80)
     found = (processes.find(pid) for pid in processes.listeners(port))
     return frozenset((p.pid, p.started) for p in found if p is not None)
 

@@ -109,7 +109,8 @@ def _parties(comparison: Comparison, columns: int) -> str:
         said = f"{letter}  {inline(party.name)}: {inline(who(party))}"
         lines.append(paragraph(said, columns, "   "))
         lines += [f"   {paragraph(inline(x), columns, '   ')}" for x in problems(party)]
-    if a.observed.root and a.observed.root == b.observed.root:
+    is_sound = not (problems(a) or problems(b))
+    if is_sound and a.observed.root and a.observed.root == b.observed.root:
         lines.append("Both are the same evidence.")
     return "\n".join(lines)
 

@@ -23,6 +23,7 @@ _OPTIONAL = (IDENTITY, *_SERVED, CONCURRENCY)  # "" is not known, and not anothe
 _LONGEST = 160  # characters of a value in a sentence
 _MOST = 500  # characters of a value
 _DAY_S = 86_400
+_CLOCKS_D = 1  # days that two machines' clocks may lie apart
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,8 @@ def _aged(now: Observed, baseline: Observed) -> tuple[str, ...]:
         whose = "the baseline" if theirs is None else "this run"
         return (f"the baseline's age is not known: the evidence of {whose} names no day",)
     age = ours - theirs
+    if age < -_CLOCKS_D:
+        return (f"the baseline's age is not known: its day is {-age} days after this run's",)
     if age <= most:
         return ()
     return (

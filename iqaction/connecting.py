@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from iqaction import fingerprints, judgement, runner, stages
+from iqaction import addresses, fingerprints, judgement, runner, stages
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
@@ -114,7 +114,7 @@ def live_reference(
         return
     model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
     with connected(url, model, dialect, api_key(request), 1) as found:
-        if same_address(found.engine.base_url, candidate.engine.base_url):
+        if addresses.is_same(found.engine.base_url, candidate.engine.base_url):
             raise ConfigError(
                 f"score: the reference {found.engine.base_url} is the candidate itself",
                 expected="another server, of higher precision",
@@ -126,11 +126,6 @@ def live_reference(
             yield Connection(found.engine, with_tokenizer(tokenizer, found.ask))
         else:
             yield found
-
-
-def same_address(a: str, b: str) -> bool:
-    """True for two spellings of one endpoint's URL."""
-    return a.rstrip("/").removesuffix("/v1") == b.rstrip("/").removesuffix("/v1")
 
 
 def api_key(request: Request) -> str:

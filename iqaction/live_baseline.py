@@ -16,11 +16,11 @@ import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 
-from iqaction import capture, connecting, runner, session, stages
+from iqaction import addresses, capture, connecting, runner, session, stages
 from iqaction.boot._base import World
 from iqaction.calls import Arm
 from iqaction.circumstances import NONE
-from iqaction.errors import ConfigError, EngineError
+from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.evidence.store import Folder
 from iqaction.inputs import Request
 from iqaction.progress import Progress
@@ -51,7 +51,8 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     if options.circumstances.problem:  # the candidate did not start: nobody is asked anything
         return session.run(replace(options, capture=True), progress=progress)
     _possible(options, request)
-    place = options.evidence.with_name(options.evidence.name + BESIDE)
+    evidence = options.evidence.resolve()
+    place = evidence.parent / (evidence.name + BESIDE)
     theirs = replace(
         options,
         evidence=place / _BASELINE,
@@ -64,11 +65,20 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     )
     ours = replace(theirs, evidence=place / _CANDIDATE, endpoint=request.endpoint)
     ours = replace(ours, model=request.model or connecting.AUTO, dialect=request.dialect)
+    _same_servers(theirs, ours)
     if not (options.evidence / "plan.json").exists():
         _warn(request, progress)
         _side_by_side(theirs, ours, progress)
         _repeated(theirs, request, progress)
-    compared = replace(options, baseline=str(theirs.evidence), begun=ours.evidence)
+    if not theirs.evidence.is_dir():
+        raise EvidenceError(
+            f"{theirs.evidence} is gone: what the baseline of {options.evidence} answered",
+            expected="the folder that the first run left there",
+            next_step=f"judge what is there: `iqaction judge {options.evidence}`; or compare anew, "
+            "into another folder",
+        )
+    begun = ours.evidence if ours.evidence.is_dir() else None  # it goes when all is taken over
+    compared = replace(options, baseline=str(theirs.evidence), begun=begun)
     outcome = session.run(compared, progress=progress)
     if outcome.complete:
         shutil.rmtree(ours.evidence, ignore_errors=True)  # every line of it is in the evidence
@@ -77,7 +87,7 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
 
 def _possible(options: RunOptions, request: Request) -> None:
     """Refuse what cannot be meant together with a live baseline."""
-    if connecting.same_address(request.baseline, request.endpoint):
+    if addresses.is_same(request.baseline, request.endpoint):
         raise ConfigError(
             f"baseline: {request.baseline} is the endpoint that is to be compared with it",
             expected="another server",
@@ -95,6 +105,22 @@ def _possible(options: RunOptions, request: Request) -> None:
         )
 
 
+def _same_servers(*asked: RunOptions) -> None:
+    """Refuse to go on with a run at other addresses: one folder would hold two servers' answers."""
+    for one in asked:
+        if not (one.evidence / "plan.json").exists():
+            continue
+        with Folder.open(one.evidence) as folder:
+            engines = folder.load(alone=True).engines
+        before = next((e.base_url for (_, n), e in engines.items() if not n and e.base_url), "")
+        if before and not addresses.is_same(before, one.endpoint):
+            raise EvidenceError(
+                f"{one.evidence} was observed at {before}, and {one.endpoint} is another address",
+                expected="the same two servers, to continue",
+                next_step="use a new --evidence folder for other ones",
+            )
+
+
 def _warn(request: Request, progress: Progress) -> None:
     score = next((s for s in request.stages if s.stage == "score"), None)
     if score is not None and score.params.get("floor") != "single":
@@ -108,7 +134,11 @@ def _side_by_side(theirs: RunOptions, ours: RunOptions, progress: Progress) -> N
     """Ask the reference all that a capture asks, and the candidate all that does not follow from
     the reference's answers."""
     with ExitStack() as stack:
-        baseline, _ = _job(theirs, stack, progress, as_candidate=False)
+        try:
+            baseline, _ = _job(theirs, stack, progress, as_candidate=False)
+        except EngineError as exc:
+            said = f"the baseline: {exc.happened}"
+            raise EngineError(said, expected=exc.expected, next_step=exc.next_step) from exc
         job, folder = _job(ours, stack, progress, as_candidate=True)
         free = [s for s in job.plan.stages if not stages.load(s.stage).follows_baseline]
 

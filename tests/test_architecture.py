@@ -91,7 +91,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo_engine": {"errors", "terminal"},
     "demo_weights": {"demo_quants", "errors", "terminal"},
 }
+MAY_IMPORT["addresses"] = set()
 MAY_IMPORT["connecting"] = {
+    "addresses",
     *("calls", "engines", "errors", "fingerprints", "harness", "hf_tokenizer", "http", "inputs"),
     *("judgement", "observed", "plan", "runner", "stages"),
 }
@@ -101,6 +103,7 @@ MAY_IMPORT["surroundings"] = {"boot", "circumstances"}
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["capture"] = {
+    "addresses",
     *(
         "boot",
         "calls",
@@ -115,6 +118,7 @@ MAY_IMPORT["capture"] = {
     *("runner", "session", "stages", "verdict"),
 }
 MAY_IMPORT["live_baseline"] = {
+    "addresses",
     *("boot", "calls", "capture", "circumstances", "connecting", "errors", "evidence", "inputs"),
     *("progress", "runner", "session", "stages"),
 }

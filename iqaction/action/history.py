@@ -8,6 +8,7 @@ was is GitHub's to say.
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import re
 import zipfile
@@ -107,7 +108,7 @@ def _report(data: bytes) -> bytes:
             found = file.read(_REPORT + 1)
     except (KeyError, OSError, ValueError, RuntimeError, EOFError) as exc:
         raise EvidenceError(f"its artifact holds no report: {type(exc).__name__}") from exc
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError) as exc:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError) as exc:
         raise EvidenceError("its artifact is no whole archive") from exc
     if len(found) > _REPORT:
         raise EvidenceError(f"its report is larger than {_REPORT} bytes")

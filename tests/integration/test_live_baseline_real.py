@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from integration.stand_in import CHAT, StandIn
 from iqaction import live_baseline, session
 from iqaction.calls import Arm
 from iqaction.demo_engine import LlamaServer
-from iqaction.errors import ConfigError
+from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence.store import Folder
 from iqaction.progress import Quiet
 from iqaction.session import Outcome, RunOptions
@@ -113,6 +114,43 @@ def test_run__continued(servers, tmp_path: Path) -> None:
 
     assert max(asked) <= 8 + 2 * 2  # what was in flight when it stopped is asked once more
     assert min(asked) >= 8
+
+
+def test_run__other_servers(servers, tmp_path: Path) -> None:
+    """A run that was stopped goes on with the servers it was begun with, and no others."""
+    theirs, same, other = servers
+    options = Two(tmp_path / "x", theirs, same).options("stopped", units=8)
+    with pytest.raises(KeyboardInterrupt):
+        live_baseline.run(options, progress=StopsAfter(5))
+
+    for change in ({"baseline": other.url}, {"endpoint": other.url}):
+        with pytest.raises(EvidenceError, match="is another address"):
+            live_baseline.run(replace(options, **change), progress=Quiet())
+
+
+def test_run__again(servers, compared: dict[str, Outcome]) -> None:
+    """A run that came to its end says the same again, and asks nobody anything."""
+    theirs, same, _ = servers
+    folder = compared["same"].folder
+    before = theirs.count(CHAT) + same.count(CHAT)
+    again = Two(folder.parent, theirs, same).run("same")
+
+    assert (again.root, again.report.verdict) == (compared["same"].root, Verdict.PASS)
+    assert before == theirs.count(CHAT) + same.count(CHAT)
+
+
+def test_run__without_score(servers, tmp_path: Path) -> None:
+    """A plan of texts alone needs no floor, and is compared."""
+    theirs, same, _ = servers
+    options = Two(tmp_path / "x", theirs, same).options("texts", units=6)
+    assert options.plan is not None
+    lines = options.plan.read_text().splitlines()
+    options.plan.write_text("\n".join(x for x in lines if "score" not in x) + "\n")
+    report = live_baseline.run(options, progress=Quiet()).report
+
+    assert report.verdict is Verdict.UNPROVEN  # six prompts
+    assert [s.stage for s in report.stages] == ["trajectory"]
+    assert report.problems == ()
 
 
 class StopsAfter(Quiet):

@@ -327,6 +327,18 @@ def test_pin__refused(home: Home, tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
+def test_pin__candidate_is_not_whole(home: Home, tmp_path: Path) -> None:
+    """Figures of a run that did not come to its end are no measured step."""
+    report = session.judge(home.candidate, write=False).report
+    first, score = report.stages
+    partial = replace(score, coverage=replace(score.coverage, missing=("p-001",)))
+    options = PinOptions(home.next, tmp_path / "b.yml", TODAY, candidate=home.candidate)
+
+    assert set(baseline._drift(report, options)) == {"kl", "decisive", "nll"}
+    with pytest.raises(ConfigError, match="is not whole"):
+        baseline._drift(replace(report, stages=(first, partial)), options)
+
+
 def test_pin__candidate_of_another_anchor(home: Home, tmp_path: Path) -> None:
     """A candidate that was compared with another baseline says nothing of this step."""
     pin(home, home.next, tmp_path / "b.yml")

@@ -268,3 +268,12 @@ def test_is_complete__something_is_left(tmp_path: Path) -> None:
     assert not capture._is_complete(kept, kept.plan, 0)
     assert not capture._is_complete(kept, kept.plan, 1)
     assert not capture._is_complete(kept, kept.plan, 2)
+
+
+def test_asks_nothing__without_score() -> None:
+    """Texts alone are asked of no relaunch: the server is not restarted for nothing."""
+    observed = SMALL.capture(launches=0)
+    texts = replace(observed, plan=replace(observed.plan, stages=observed.plan.stages[:1]))
+
+    assert capture._asks_nothing(texts, 1)
+    assert not capture._asks_nothing(observed, 1)

@@ -233,6 +233,7 @@ def told(observed: Observed) -> tuple[list[str], list[str]]:
     ("then", "now", "most", "age"),
     [
         ("2026-11-01", "2026-12-01", 30, 0),
+        ("2026-12-02", "2026-12-01", 30, 0),
         ("2026-10-31", "2026-12-01", 30, 31),
         ("2028-02-28", "2028-03-01", 1, 2),
         ("2026-12-02", "2026-12-01", 1, 0),
@@ -258,6 +259,14 @@ def test_problems__age_is_not_known(day: str, whose: str) -> None:
 
     assert told(dated(*days)) == ([], said)
     assert told(dated(*days, strict=True)) == (said, [])
+
+
+def test_problems__age_from_the_future() -> None:
+    """A baseline that is younger than its candidate by more than clocks differ has no known age."""
+    said = ["the baseline's age is not known: its day is 30 days after this run's"]
+
+    assert told(dated("2026-12-01", "2026-12-31")) == ([], said)
+    assert told(dated("2026-12-01", "2026-12-31", strict=True)) == (said, [])
 
 
 @pytest.mark.parametrize("then", ["2026-01-01", ""])

@@ -31,9 +31,11 @@ def github() -> Iterator[FakeGithub]:
     assert running.state.violations == []
 
 
-def packed(report: Report | None = None, data: bytes = b"") -> bytes:
+def packed(
+    report: Report | None = None, data: bytes = b"", method: int = zipfile.ZIP_DEFLATED
+) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w", method) as archive:
         archive.writestr("plan.json", "{}")
         archive.writestr("report.json", report_json.to_bytes(report) if report else data)
     return out.getvalue()
@@ -100,10 +102,18 @@ def test_past__the_last_eight(tmp_path, github):
     assert len(github.state.log) == 1 + 8 + 8
 
 
+def spoilt() -> bytes:
+    """A report packed in a way that GitHub never packs, with a byte of it changed."""
+    data = bytearray(packed(made.passed(), method=zipfile.ZIP_LZMA))
+    at = data.index(b"report.json") + len(b"report.json") + 40
+    data[at] ^= 0xFF
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"no archive", packed(data=b""), packed(data=b"{}"), packed(data=b"[" * 100_000),
-     packed(data=b" " * (9 << 20)), packed(made.passed())[:-80]],
+     packed(data=b" " * (9 << 20)), packed(made.passed())[:-80], spoilt()],
 )  # fmt: skip
 def test_past__no_report(tmp_path, github, data):
     """What is no report is left out, with a line in the log; the others are shown."""
