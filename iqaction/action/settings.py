@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from iqaction import shards, values
+from iqaction import shards
 from iqaction.action import globs
 from iqaction.errors import ConfigError
 from iqaction.spelling import nearest
@@ -178,6 +178,8 @@ def known(inputs: Mapping[str, str]) -> Settings:
 
 def _baseline(text: str) -> str:
     if "://" in text:
+        from iqaction import values  # noqa: PLC0415 - NumPy is not for every step
+
         return values.url(text, "baseline")
     return AUTO if text.lower() in ("", AUTO) else text
 
