@@ -157,9 +157,6 @@ def check(path: Path, plan: Path | None, flags: Mapping[str, str], sha256: str =
         if not whole.ok:
             return Usable(one.root, whole.problems)
         problems, looked = list(refusals(one)), ["its files"]
-        if plan is None and not flags.get("endpoint"):
-            problems += floorless(one.observed, one.observed.plan.stages)
-            return Usable(one.root, (), tuple(problems), tuple(looked))
         request = inputs.with_flags(sources.plan_file(plan), tuple(flags.items()))
         problems += floorless(one.observed, request.stages if plan else one.observed.plan.stages)
         if plan is not None:

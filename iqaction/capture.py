@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from iqaction.evidence import bundle
 from iqaction.evidence.store import Folder
 from iqaction.inputs import Request
 from iqaction.observed import Observed
-from iqaction.plan import Plan
+from iqaction.plan import Plan, StageSpec
 from iqaction.progress import Progress, Quiet
 from iqaction.runner import Connection, Job
 from iqaction.session import Outcome, RunOptions
@@ -155,9 +155,7 @@ def _ended(options: Options, outcome: Outcome) -> Captured:
 def _checked(options: Options) -> Request:
     """The request, where this many launches can be a floor, and the folder is of such a capture."""
     request = session.requested(replace(options.run, capture=True))
-    score = next((s for s in request.stages if s.stage == "score"), None)
-    single = score is None or score.params.get("floor") == "single"
-    if options.launches < FEWEST_LAUNCHES and not single:
+    if options.launches < FEWEST_LAUNCHES and needs_floor(request.stages):
         raise ConfigError(
             f"--launches {options.launches}: the noise between launches would not be known",
             expected=f"at least {FEWEST_LAUNCHES}, or `floor: single` at `score` in the plan",
@@ -165,6 +163,12 @@ def _checked(options: Options) -> Request:
     if bundle.is_bundle(options.out) and options.out.is_dir():
         raise ConfigError(f"--out: {options.out} is a folder", expected="a file, new or replaced")
     return request
+
+
+def needs_floor(specs: Iterable[StageSpec]) -> bool:
+    """True where a stage is judged against the noise between launches: `score`, unless it says
+    `floor: single`."""
+    return any(s.stage == "score" and s.params.get("floor") != "single" for s in specs)
 
 
 def _same_way(options: Options, kept: Observed | None) -> None:

@@ -122,8 +122,7 @@ def _same_servers(*asked: RunOptions) -> None:
 
 
 def _warn(request: Request, progress: Progress) -> None:
-    score = next((s for s in request.stages if s.stage == "score"), None)
-    if score is not None and score.params.get("floor") != "single":
+    if capture.needs_floor(request.stages):
         progress.note(
             "`score` cannot PASS: a live baseline is not restarted, so that the noise between "
             "launches is not known; `floor: single` at `score` in the plan goes without"
@@ -166,9 +165,7 @@ def _job(
 
 def _repeated(theirs: RunOptions, request: Request, progress: Progress) -> None:
     """The reference asked again, as often as a floor needs; it is the same launch each time."""
-    score = next((s for s in request.stages if s.stage == "score"), None)
-    single = score is None or score.params.get("floor") == "single"
-    launches = 0 if single else FEWEST_LAUNCHES
+    launches = FEWEST_LAUNCHES if capture.needs_floor(request.stages) else 0
     captured = capture.capture(capture.Options(theirs, launches), World(os.environ), progress)
     if not captured.outcome.complete:
         raise EngineError(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction.action import base_tree, bundles, checkout, deciding, lookup, tokens
+from iqaction.action import base_tree, checkout, deciding, lookup, tokens
 from iqaction.action.ancestry import Ancestry
 from iqaction.action.job import Job
 from iqaction.action.lookup import Asked, Found
@@ -19,6 +19,7 @@ from iqaction.action.protected import Protected
 from iqaction.action.settings import NONE, Settings
 from iqaction.action.work import REFUSE, Decision
 from iqaction.errors import ConfigError, EvidenceError, GithubError
+from iqaction.evidence import bundle
 from iqaction.evidence.canon import shown
 from iqaction.github.client import Client
 from iqaction.github.event import Event
@@ -87,7 +88,7 @@ def _named(search: Search) -> Found:
     if not files.baseline.exists():  # whoever reads it says so
         return Found(files.baseline)
     into = job.work.baseline / "named"
-    return Found(bundles.opened(files.baseline, into, search.settings.baseline_sha256))
+    return Found(bundle.opened(files.baseline, into, search.settings.baseline_sha256))
 
 
 def _searched(search: Search, suite: str) -> Found:
@@ -122,7 +123,7 @@ def _committed(search: Search) -> Found:
     if files.baseline is None:
         return Found(None, files.searched)
     try:
-        folder = bundles.opened(files.baseline, search.job.work.baseline / "committed")
+        folder = bundle.opened(files.baseline, search.job.work.baseline / "committed")
     except EvidenceError as exc:
         return Found(None, (*files.searched, f"committed: not taken, {exc.happened}"))
     return Found(folder, files.searched)

@@ -1,4 +1,4 @@
-"""A baseline's folder, whatever it came as: a folder, or one packed file. I/O."""
+"""The baseline in an unpacked artifact, whatever it was uploaded as. I/O."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import bundle, manifest
 
 PACKED = "baseline.tar.gz"
-
-
-def opened(path: Path, into: Path, sha256: str = "") -> Path:
-    """The folder: ``path`` itself, or the new folder ``into`` with it unpacked.
-
-    Raises
-    ------
-    EvidenceError
-        It cannot be unpacked safely, or is not what ``sha256`` says.
-    """
-    return bundle.opened(path, into, sha256)
 
 
 def in_artifact(folder: Path, into: Path) -> Path:
@@ -32,7 +21,7 @@ def in_artifact(folder: Path, into: Path) -> Path:
     if (folder / manifest.NAME).is_file():
         return folder
     if (folder / PACKED).is_file():
-        return opened(folder / PACKED, into)
+        return bundle.opened(folder / PACKED, into)
     raise EvidenceError(
         "the artifact holds no baseline",
         expected=f"a sealed evidence folder, or {PACKED} alone, as `mode: capture` uploads it",

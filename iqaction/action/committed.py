@@ -13,8 +13,8 @@ from pathlib import Path
 from iqaction.action import _compare, _head, _lfs
 from iqaction.action.collecting import FOREIGN, Collecting, ReadFolder, not_compared
 from iqaction.errors import ConfigError, GithubError
+from iqaction.evidence.bundle import SUFFIXES
 
-BUNDLES = (".tar.gz", ".tgz")
 PLACES = (".inferquality/baseline", ".inferquality/baseline.tar.gz")
 _LFS_BYTES = 512 * 1024 * 1024
 _BUNDLE_BYTES = 64 * 1024 * 1024
@@ -34,8 +34,8 @@ def at_the_base(work: Collecting, base_folder: ReadFolder) -> Committed:
     said = []
     for place in PLACES:
         try:
-            folder = None if place.endswith(BUNDLES) else base_folder(place)
-            there = folder or (place.endswith(BUNDLES) and work.base.read(place) is not None)
+            folder = None if place.endswith(SUFFIXES) else base_folder(place)
+            there = folder or (place.endswith(SUFFIXES) and work.base.read(place) is not None)
         except GithubError as exc:
             said.append(f"committed: {place} of the merge-base cannot be read: {exc.happened}")
             continue
@@ -78,7 +78,7 @@ def named(work: Collecting, name: str, base_folder: ReadFolder) -> Path | None:
     path = _head.place(name, work.workspace, "baseline")
     if path is None:
         return Path(name)
-    if path.lower().endswith(BUNDLES):
+    if path.lower().endswith(SUFFIXES):
         return _bundle(work, path)
     head = _head.listed(work.workspace, path)
     here = work.workspace / path

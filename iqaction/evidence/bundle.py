@@ -24,6 +24,7 @@ from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, manifest
 from iqaction.evidence.manifest import Stored
 from iqaction.evidence.tree import MAX_EVIDENCE, MAX_JSON, Tree, explain
+from iqaction.evidence.tree import digest as read_digest
 
 SUFFIXES = (".tar.gz", ".tgz")
 _LEVEL = 9  # the observations are packed already: this costs no time
@@ -127,11 +128,8 @@ def _write_all(tree: Tree, files: Mapping[str, Stored], out: gzip.GzipFile) -> N
 
 def digest(path: Path) -> str:
     """sha256 of a file's bytes, in hexadecimal."""
-    seen = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            seen.update(chunk)
-    return seen.hexdigest()
+        return read_digest(file)[0]
 
 
 def opened(path: Path, into: Path, sha256: str = "", bounds: Bounds = BOUNDS) -> Path:
