@@ -7,7 +7,8 @@ reference is a server of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from iqaction import addresses, fingerprints, judgement, runner, stages
 from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
-from iqaction.errors import ConfigError, EvidenceError
+from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.inputs import Request
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
@@ -23,6 +24,13 @@ from iqaction.runner import Connection
 
 AUTO = "auto"
 _DETECTION_S = 30.0  # who is there is told at once, or nobody is
+_MORE_TRIES = 2  # at finding out: one lost answer there would make another engine of it
+_AWAY_S = 60.0  # how long an endpoint that went away in mid-run is waited for
+
+Note = Callable[[str], object]
+
+
+def _unheard(said: str) -> None: ...
 
 
 def identify(request: Request) -> EngineInfo:
@@ -40,33 +48,71 @@ def most_in_flight(plan: Plan) -> int:
 
 @contextmanager
 def connected(
-    url: str, model: str, dialect: str, api_key: str, concurrency: int
+    url: str, model: str, dialect: str, api_key: str, concurrency: int, note: Note = _unheard
 ) -> Iterator[Connection]:
-    """Whoever answers at a URL, recognised and fingerprinted; raises EngineError for nobody."""
+    """Whoever answers at a URL, recognised and fingerprinted; raises EngineError for nobody.
+
+    One that goes away in between is waited for for a minute, and looked at again when it is back:
+    ``ask`` raises EngineError where another one came.
+    """
     from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
 
-    asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S)
+    def found() -> EngineInfo:
+        asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S, more_tries=_MORE_TRIES)
+        try:
+            engine, _ = http.converse(asking, discover("" if model == AUTO else model, dialect))
+            speaker = load_dialect(engine.dialect)
+            return fingerprints.taken(
+                replace(engine, base_url=asking.shown_url()),
+                lambda call: http.call(asking, speaker, engine, call),
+            )
+        finally:
+            asking.close()
+
+    engine = found()
+    speaker = load_dialect(engine.dialect)
+    wire = http.Wire(url, api_key=api_key, concurrency=concurrency, patience=_AWAY_S, note=note)
+    same = _Same(engine, found)
     try:
-        engine, _ = http.converse(asking, discover("" if model == AUTO else model, dialect))
-        speaker = load_dialect(engine.dialect)
-        engine = fingerprints.taken(engine, lambda call: http.call(asking, speaker, engine, call))
-    finally:
-        asking.close()
-    wire = http.Wire(url, api_key=api_key, concurrency=concurrency)
-    try:
-        engine = replace(engine, base_url=wire.shown_url())
 
         def ask(call: Call) -> Observation:
             assert not isinstance(call, Evaluate)  # see `with_harness`
-            return http.call(wire, speaker, engine, call)
+            observation = http.call(wire, speaker, engine, call)
+            same.confirmed(wire.absence.ended)
+            return observation
 
         yield Connection(engine, ask)
     finally:
         wire.close()
 
 
+class _Same:
+    """That the engine which came back is the one which went away; no answer counts before."""
+
+    def __init__(self, engine: EngineInfo, found: Callable[[], EngineInfo]) -> None:
+        self._engine, self._found = engine, found
+        self._lock = threading.Lock()
+        self._absences = 0
+
+    def confirmed(self, absences: int) -> None:
+        """Look again where it was away since the last look; raises EngineError for another one."""
+        with self._lock:
+            if absences <= self._absences:
+                return
+            change = judgement.identity_change(self._engine, self._found())
+            if change is not None:
+                raise EngineError(
+                    f"the endpoint went away, and another engine came back: {change.what} was "
+                    f"{change.before!r}, now {change.after!r}",
+                    expected="one engine for the whole run",
+                    next_step="start the first one again and run the same command: it continues "
+                    "where it stopped",
+                )
+            self._absences = absences
+
+
 @contextmanager
-def asked(request: Request, plan: Plan) -> Iterator[Connection]:
+def asked(request: Request, plan: Plan, note: Note) -> Iterator[Connection]:
     """The request's endpoint, and beside it whatever else the plan's stages ask with.
 
     Raises
@@ -78,7 +124,7 @@ def asked(request: Request, plan: Plan) -> Iterator[Connection]:
     """
     key, most = api_key(request), most_in_flight(plan)
     with (
-        connected(request.endpoint, request.model, request.dialect, key, most) as wired,
+        connected(request.endpoint, request.model, request.dialect, key, most, note) as wired,
         _with_harness(wired, plan, key) as found,
     ):
         yield found
@@ -104,7 +150,7 @@ def by_harness(specs: Sequence[StageSpec]) -> bool:
 
 @contextmanager
 def live_reference(
-    request: Request, plan: Plan, candidate: Connection, *, needed: bool
+    request: Request, plan: Plan, candidate: Connection, note: Note, *, needed: bool
 ) -> Iterator[Connection | None]:
     """The live reference of `score`, where the plan names one and this run compares."""
     spec = plan.stage("score")
@@ -113,7 +159,7 @@ def live_reference(
         yield None
         return
     model, dialect = spec.text("reference_model"), spec.text("reference_dialect")
-    with connected(url, model, dialect, api_key(request), 1) as found:
+    with connected(url, model, dialect, api_key(request), 1, note) as found:
         if addresses.is_same(found.engine.base_url, candidate.engine.base_url):
             raise ConfigError(
                 f"score: the reference {found.engine.base_url} is the candidate itself",

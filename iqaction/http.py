@@ -8,8 +8,6 @@ how an answer reads are the dialects' business, spoken through :class:`WireReque
 from __future__ import annotations
 
 import dataclasses
-import email.utils
-import itertools
 import json
 import re
 import threading
@@ -25,6 +23,7 @@ from requests.structures import CaseInsensitiveDict
 
 from iqaction._address import Address
 from iqaction._replies import is_assembled, read_reply
+from iqaction._retrying import Absence, AnswerIds, most_tries, retry_kind, wait
 from iqaction._sockets import Adapter, Connections
 from iqaction.calls import Answer, EngineInfo, FailureKind, Observation, WireCall, digest
 from iqaction.engines._base import Dialect, WireReply, WireRequest
@@ -33,19 +32,8 @@ _T = TypeVar("_T")
 
 _MAX_BODY = 256 << 20
 _CHUNK = 1 << 16
-_LONGEST_WAIT = 60.0  # seconds before a retry, whatever a server asks for
-_STALE = 1.0  # seconds: a reset this soon is an idle connection that the server had closed
 _HEADERS = ("content-type", "server", "retry-after", "date", "location")
 _STOPPED = WireReply(0, failure=FailureKind.CONNECT, message="the run was stopped")
-
-# How often each kind is tried again. A timeout is its own answer, and so is "nobody there".
-_RETRIES: Mapping[FailureKind, int] = {
-    FailureKind.RESET: 1,
-    FailureKind.TRUNCATED_BODY: 2,
-    FailureKind.BUSY: 4,
-    FailureKind.PROXY: 2,
-    FailureKind.STATUS: 1,
-}
 
 _E = requests.exceptions
 _KINDS: Mapping[type[Exception], FailureKind] = {
@@ -125,6 +113,16 @@ class Wire:
         Whose adapters are used instead of an own one (tests).
     max_body
         Bytes of an answer, unpacked, beyond which it is not read on.
+    patience
+        Seconds for which an endpoint that refuses connections is waited for: it may be started
+        again. ``note`` is told when that begins.
+    more_tries
+        Beyond those that any request gets.
+
+    Attributes
+    ----------
+    absence
+        Whether the endpoint went away, and came back.
 
     Raises
     ------
@@ -144,6 +142,9 @@ class Wire:
         clock: Callable[[], float] = time.monotonic,
         session: requests.Session | None = None,
         max_body: int = _MAX_BODY,
+        patience: float = 0.0,
+        more_tries: int = 0,
+        note: Callable[[str], object] = lambda said: None,
     ) -> None:
         self._address = Address(base_url, api_key)
         self._size = max(1, concurrency)
@@ -153,6 +154,9 @@ class Wire:
         self._clock = clock
         # Closing ends a wait between two tries.
         self._sleep = self._closed.wait if sleep is None else sleep
+        self.absence = Absence(patience, clock, note)
+        self._more_tries = more_tries
+        self._ids = AnswerIds()
         self._connections = Connections()
         self._adapter: BaseAdapter
         if session is None:
@@ -177,19 +181,33 @@ class Wire:
     def exchange(self, request: WireRequest) -> tuple[WireReply, int]:
         """As :meth:`send`, with the number of times the request went out."""
         tries: Counter[FailureKind] = Counter()
-        fresh = False
-        for attempt in itertools.count(1):
+        fresh, sent = False, 0
+        while True:
             started = self._clock()
-            reply = self._once(request, fresh)
-            kind = _retry_kind(reply, request, self._clock() - started)
-            if kind is None or tries[kind] >= _RETRIES[kind] or self._closed.is_set():
-                return reply, attempt
-            wait = _wait(reply, tries[kind])
-            tries[kind] += 1
-            fresh = kind is FailureKind.RESET
-            if wait:
-                self._sleep(wait)
-        raise AssertionError("unreachable: every kind is tried a bounded number of times")
+            reply = self._told_apart(self._once(request, fresh), request)
+            sent += reply.failure is not FailureKind.CONNECT
+            pause = self.absence.pause(reply)
+            if pause is None:
+                kind = retry_kind(reply, request, self._clock() - started)
+                if kind is None or tries[kind] >= most_tries(kind, self._more_tries):
+                    return reply, max(1, sent)
+                pause = wait(reply, tries[kind])
+                tries[kind] += 1
+                fresh = kind in (FailureKind.RESET, FailureKind.MALFORMED)
+            if self._closed.is_set():
+                return reply, max(1, sent)
+            if pause:
+                self._sleep(pause)
+
+    def _told_apart(self, reply: WireReply, request: WireRequest) -> WireReply:
+        """The reply; what was said before, to another question, asked for anew."""
+        question = (request.path, request.body)
+        if reply.status != 200 or not self._ids.is_known(reply, question):
+            return reply
+        again = self._once(request, fresh=True)
+        if again.status == 200 and self._ids.is_known(again, question):
+            self._ids.give_up()
+        return again
 
     def _once(self, request: WireRequest, fresh: bool) -> WireReply:
         if self._closed.is_set():
@@ -290,50 +308,6 @@ class Wire:
             case _:
                 said = _innermost(exc)
         return self._address.blot(f"{self.shown_url()}: {said}", always=True)
-
-
-def _retry_kind(reply: WireReply, request: WireRequest, elapsed: float) -> FailureKind | None:
-    """As what a reply may be tried again, None where it must not be.
-
-    A request with ``retry=False`` may have killed the engine: no 5xx and no broken connection is
-    tried again, except one so fresh that only an idle connection had been closed.
-    """
-    careful = not request.retry
-    if reply.failure is FailureKind.RESET:
-        return None if careful and elapsed > _STALE else FailureKind.RESET
-    if careful and reply.status >= 500:
-        return None
-    if reply.failure is None:
-        return FailureKind.STATUS if reply.status in (424, 500) else None
-    if reply.failure is FailureKind.STATUS:
-        return None  # a redirect
-    return reply.failure if reply.failure in _RETRIES else None
-
-
-def _wait(reply: WireReply, tried: int) -> float:
-    """Seconds before the next try."""
-    if reply.failure in (FailureKind.RESET, FailureKind.TRUNCATED_BODY):
-        return 0.0
-    asked = _retry_after(reply.headers) if reply.failure is FailureKind.BUSY else None
-    return min(asked if asked is not None else float(2**tried), _LONGEST_WAIT)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks for, as a number or as a date by its own clock."""
-    value = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
-        return float(value)
-    until, now = _timestamp(value), _timestamp(headers.get("date", ""))
-    if until is None:
-        return None
-    return max(0.0, until - (time.time() if now is None else now))
-
-
-def _timestamp(value: str) -> float | None:
-    try:
-        return email.utils.parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, OverflowError, OSError):  # the last for years beyond the clock's
-        return None
 
 
 def _innermost(exc: BaseException) -> str:

@@ -6,12 +6,13 @@ send, and ``keep`` is told each observation before the next step depends on it.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from iqaction import stages
+from iqaction import recovery, stages
 from iqaction.calls import (
     Arm,
     Call,
@@ -176,6 +177,7 @@ class _Part:
     wanted: Round
     results: dict[Tag, Observation] = field(default_factory=dict)
     todo: list[Call] = field(default_factory=list)
+    was_cut: bool = False
 
     def __post_init__(self) -> None:
         for call in self.wanted.calls:
@@ -197,9 +199,23 @@ class _Part:
         return self.job.connections[call.tag.arm].ask(call)
 
     def keep(self, stage: str, observation: Observation) -> None:
+        before = self.results.get(observation.tag)
+        if is_cut(observation.answer):
+            self.was_cut = True
+            if before is not None:
+                return  # it was sent, and lost: that it was not sent again is no answer
+        if before is not None:
+            observation = replace(observation, attempts=before.attempts + observation.attempts)
         self.job.keep(stage, observation)
         self.kept[observation.tag] = observation
         self.results[observation.tag] = observation
+
+    def next_turn(self, turn: int, sent: Sequence[Call]) -> None:
+        """What of this turn's calls is asked once more."""
+        self.todo = []
+        if not self.was_cut:
+            landed = [(call, self.results[call.tag]) for call in sent]
+            self.todo = list(recovery.asked_again(landed, turn))
 
     def answers(self) -> tuple[Observation, ...]:
         return tuple(self.results[c.tag] for c in self.wanted.calls if c.tag in self.results)
@@ -214,6 +230,21 @@ def _rounds(
         return ()
     label = next((p.wanted.label for p in parts if p.wanted.label), stage)
     total, known = sum(len(p.wanted.calls) for p in parts), sum(len(p.results) for p in parts)
+    _turn(parts, stage, progress, label, total, known)
+    for turn in itertools.count():
+        for part in parts:
+            part.next_turn(turn, part.todo)
+        lost = sum(len(p.todo) for p in parts)
+        if not lost:
+            break
+        _turn(parts, stage, progress, f"{label}, lost and asked again", lost, 0)
+    return tuple(p.answers() for p in parts)
+
+
+def _turn(
+    parts: Sequence[_Part], stage: str, progress: Progress, label: str, total: int, known: int
+) -> None:
+    """Send what is to do, and keep each answer as it lands."""
     progress.start(label, total, done=known)
     try:
         open_ = [p for p in parts if p.todo]
@@ -228,7 +259,6 @@ def _rounds(
                     progress.step(failed=int(isinstance(observation.answer, Failure)))
     finally:
         progress.finish()
-    return tuple(p.answers() for p in parts)
 
 
 def traffic(

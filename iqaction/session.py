@@ -346,7 +346,7 @@ def asked(
     arm = Arm.REPEAT if options.launch else prepared.arm
     request, plan = prepared.request, prepared.plan
     kept = folder.load(alone=True)
-    with connecting.asked(request, plan) as found:
+    with connecting.asked(request, plan, progress.note) as found:
         connections = {arm: found}
         progress.note(f"{arm.value}: {judgement.describe(found.engine)}")
         connecting.same_engine(kept, arm, options.launch, found.engine)
@@ -355,7 +355,9 @@ def asked(
             yield None
             return
         compares = arm is Arm.CANDIDATE and prepared.baseline is not None
-        with connecting.live_reference(request, plan, found, needed=compares) as reference:
+        with connecting.live_reference(
+            request, plan, found, progress.note, needed=compares
+        ) as reference:
             if reference is not None:
                 connections[Arm.REFERENCE] = reference
             skipped = connecting.unable(plan, connections)
