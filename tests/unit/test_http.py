@@ -53,12 +53,12 @@ def hang_up(sock: socket.socket) -> None:
 class Server:
     """Plays its acts in order, one a request; the last one stays. Keeps connections alive."""
 
-    def __init__(self, *acts: Act) -> None:
+    def __init__(self, *acts: Act, port: int = 0) -> None:
         self.acts = list(acts)
         self.requests: list[str] = []
         self.connections = 0
         self._lock = threading.Lock()
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
         self._threads: list[threading.Thread] = []
         self._clients: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -122,8 +122,8 @@ class Server:
 def serve() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
-    def start(*acts: Act) -> Server:
-        servers.append(Server(*acts))
+    def start(*acts: Act, port: int = 0) -> Server:
+        servers.append(Server(*acts, port=port))
         return servers[-1]
 
     yield start
@@ -336,6 +336,10 @@ def test_send__uses_the_adapters_of_a_given_session(serve: Callable[..., Server]
         ([ok({}, "503 Service Unavailable")], 5, FailureKind.BUSY),
         ([ok(raw=b'{"a": [1, 2'), ok()], 2, None),
         ([ok(raw=b'{"a": [1, 2')], 3, FailureKind.TRUNCATED_BODY),
+        ([ok(raw=b'{"a": 1, "a": 2}'), ok()], 2, None),
+        ([ok(raw=b'{"a": 1, "a": 2}')], 2, FailureKind.MALFORMED),
+        ([ok(raw=b" " * 100_000), ok()], 2, None),
+        ([ok(raw=b" " * 100_000)], 2, FailureKind.TOO_LARGE),
         ([ok(raw=b"<html>hello</html>")], 1, None),
         ([ok({"error": "no"}, "400 Bad Request")], 1, None),
     ],
@@ -347,9 +351,9 @@ def test_exchange__what_is_sent_again(
     attempts: int,
     kind: FailureKind | None,
 ) -> None:
-    """Resets, overload, proxies and cut answers are tried again, a bounded number of times."""
+    """Resets, overload, proxies, cut and damaged answers are tried again, so many times."""
     server = serve(*acts)
-    reply, sent = wire(server.url).exchange(POST)
+    reply, sent = wire(server.url, max_body=50_000).exchange(POST)
 
     assert (reply.failure, sent) == (kind, attempts)
     assert len(server.requests) == attempts
@@ -461,6 +465,120 @@ def test_send__nobody_there(wire: Callable[..., Wire]) -> None:
     assert "refused" in reply.message.lower()
 
 
+def test_exchange__more_tries(serve: Callable[..., Server], wire: Callable[..., Wire]) -> None:
+    """Who has much to lose tries longer; a busy server is waited for as long as ever."""
+    failing = wire(serve(ok({}, "500 Internal Server Error")).url, more_tries=2)
+    busy = wire(serve(ok({}, "503 Service Unavailable")).url, more_tries=2)
+
+    assert failing.exchange(GET)[1] == 4
+    assert busy.exchange(GET)[1] == 5
+
+
+class Away:
+    """A port at which nobody listens until so many seconds of its clock are over."""
+
+    def __init__(self, serve: Callable[..., Server], back_after: float, *acts: Act) -> None:
+        self._serve, self._back_after, self._acts = serve, back_after, acts
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            self.port = unused.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.now = 0.0
+        self.server: Server | None = None
+        self.said: list[str] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.server is None and self.now >= self._back_after:
+            self.server = self._serve(*self._acts, port=self.port)
+
+    def wire(self, make: Callable[..., Wire], **given: Any) -> Wire:
+        return make(self.url, sleep=self.sleep, clock=self.clock, note=self.said.append, **given)
+
+
+def test_absence__an_endpoint_that_comes_back(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """It is waited for, while it loads too; the request was sent once, and that is told once."""
+    loading = [ok({}, "503 Service Unavailable")] * 30  # more than a busy server is asked
+    away = Away(serve, 5.0, *loading, ok())
+    one = away.wire(wire, patience=60.0)
+
+    assert one.exchange(CAREFUL)[0].status == 200
+    assert one.absence.ended == 1
+    assert away.now == pytest.approx(20.0, abs=1.0)
+    assert len(away.said) == 1
+    assert "waiting up to 60 s" in away.said[0]
+    assert one.exchange(CAREFUL)[1] == 1
+    assert one.absence.ended == 1
+
+
+def test_absence__patience_is_spent_once(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """An endpoint that stays away costs the wait once, not once for each request."""
+    away = Away(serve, 1e9, ok())
+    one = away.wire(wire, patience=60.0)
+
+    failures = [one.exchange(POST)[0].failure for _ in range(5)]
+
+    assert failures == [FailureKind.CONNECT] * 5
+    assert away.now == pytest.approx(60.0)
+    assert one.absence.ended == 0
+
+
+def test_absence__without_patience(serve: Callable[..., Server], wire: Callable[..., Wire]) -> None:
+    """Where nothing is to be waited for, a refused connection says so at once."""
+    away = Away(serve, 1e9, ok())
+
+    assert away.wire(wire).exchange(POST)[0].failure is FailureKind.CONNECT
+    assert (away.now, away.said) == (0.0, [])
+
+
+def asking(n: int) -> WireRequest:
+    return WireRequest("POST", "/v1/chat/completions", {"n": n})
+
+
+def test_answer_ids__an_answer_to_another_question(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """An id that was there before, to another question, is asked for anew on a new connection."""
+    first, second = ok({"id": "chatcmpl-1", "x": 1}), ok({"id": "chatcmpl-2", "x": 2})
+    server = serve(first, first, second)
+    one = wire(server.url)
+
+    assert one.send(asking(1)).body == {"id": "chatcmpl-1", "x": 1}
+    assert one.send(asking(2)).body == {"id": "chatcmpl-2", "x": 2}
+    assert (len(server.requests), server.connections) == (3, 2)
+
+
+def test_answer_ids__the_same_question(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """A server that repeats its answer to the same question is believed."""
+    server = serve(ok({"id": "chatcmpl-1"}))
+    one = wire(server.url)
+    one.send(asking(1))
+    one.send(asking(1))
+
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("ident", ["chatcmpl-always-the-same", "7", "", None, 12345678])
+def test_answer_ids__ids_that_tell_nothing(
+    serve: Callable[..., Server], wire: Callable[..., Wire], ident: object
+) -> None:
+    """A server whose ids are none costs one request more, once."""
+    server = serve(ok({"id": ident}))
+    one = wire(server.url)
+    replies = [one.send(asking(n)) for n in range(10)]
+
+    assert all(r.status == 200 for r in replies)
+    assert len(server.requests) == 10 + (ident == "chatcmpl-always-the-same")
+
+
 def test_send__no_tls_where_tls_was_asked_for(wire: Callable[..., Wire]) -> None:
     """Nothing is sent in the clear to an https address, and nothing is tried again."""
     heard = b""
@@ -548,7 +666,7 @@ def test_send__reading_is_bounded(
     """A larger answer is not read to its end, packed or not."""
     reply, sent = wire(serve(act).url, max_body=8000).exchange(POST)
 
-    assert (reply.failure, sent) == (FailureKind.TOO_LARGE, 1)
+    assert (reply.failure, sent) == (FailureKind.TOO_LARGE, 2)
     assert "8000 bytes" in reply.message
 
 
@@ -587,7 +705,7 @@ def test_send__json_bombs_are_malformed(
     reply, sent = wire(serve(ok(raw=raw)).url).exchange(GET)
 
     if said in reply.message:
-        assert (reply.failure, sent) == (FailureKind.MALFORMED, 1)
+        assert (reply.failure, sent) == (FailureKind.MALFORMED, 2)
     else:  # interpreters before 3.11 have no limit on the length of a number
         assert said == "long number"
 

@@ -16,6 +16,7 @@ from world import ENGINE, ROOT, World, noisy, only
 
 from iqaction import runner
 from iqaction.calls import (
+    Answer,
     Arm,
     Call,
     Chat,
@@ -313,11 +314,12 @@ def test_observe__failures_not_in_a_row() -> None:
     failing = FakeEngine(WORLD, fails=lambda call: REFUSED)
 
     run(failing)
-    with pytest.raises(EngineError):  # eleven that failed are asked once more, one at a time
+    with pytest.raises(EngineError):  # eleven that were lost are asked again
         run(tired, texts(concurrency=3))
 
-    assert len(failing.calls) == 2 * len(WORLD.names)
-    assert len([t for t in tired.tags if t.attempt == 0]) == len(WORLD.names)
+    alone = 3  # of one answer, one that failed is not many
+    assert len(failing.calls) == 2 * len(WORLD.names) + alone
+    assert {t.unit for t in tired.tags} == set(WORLD.names)
 
 
 @pytest.mark.parametrize(("willing", "looks"), [(True, [0]), (False, [0])])
@@ -432,9 +434,79 @@ def test_observe__progress() -> None:
         *(("start", "trajectory: first request, alone", 1, 1), ("finish",)),
         ("start", "trajectory: texts", 11, 10),
         *(("step", 1, 1), ("finish",)),
+        ("start", "trajectory: texts, lost and asked again", 1, 0),
+        *(("step", 1, 1), ("finish",)),
         ("start", "trajectory: failed once, asked again", 1, 0),
         *(("step", 1, 1), ("finish",)),
+        ("start", "trajectory: failed once, asked again, lost and asked again", 1, 0),
+        *(("step", 1, 1), ("finish",)),
     ]
+
+
+class _Flaky:
+    """Fails each call of some prompts so many times, then answers."""
+
+    def __init__(self, failure: Failure, times: int, units: set[str]) -> None:
+        self.engine = FakeEngine(WORLD)
+        self.asked: Counter[Tag] = Counter()
+        self._failure, self._times, self._units = failure, times, units
+
+    def __call__(self, call: Call) -> Observation:
+        self.asked[call.tag] += 1
+        if call.tag.unit in self._units and self.asked[call.tag] <= self._times:
+            return Observation(call.tag, digest(call), self._failure, 2)
+        return self.engine(call)
+
+
+@pytest.mark.parametrize(
+    ("failure", "times"),
+    [
+        (GONE, 2),
+        (Failure(FailureKind.RESET, "?"), 2),
+        (Failure(FailureKind.BUSY, "?", 429), 2),
+        (Failure(FailureKind.PROXY, "?", 502), 2),
+        (Failure(FailureKind.TRUNCATED_BODY, "?", 200), 2),
+        (REFUSED, 1),
+        (Failure(FailureKind.MALFORMED, "?", 200), 1),
+        (Failure(FailureKind.ABORTED, "?", 200), 1),
+        (Failure(FailureKind.TOO_LARGE, "?", 200), 1),
+    ],
+)
+def test_round__what_was_lost_is_asked_again(failure: Failure, times: int) -> None:
+    """Before the stage sees it, under the same tag; the tries of all turns are counted."""
+    ask = _Flaky(failure, times, {"p-005", "p-007"})
+    kept = run(ask)["trajectory"]
+
+    assert all(isinstance(o.answer, Generation) for o in kept.values())
+    assert {t for t in kept if t.attempt} == set()
+    lost = {t.unit: n for t, n in ask.asked.items() if n > 1}
+    assert lost == dict.fromkeys(("p-005", "p-007"), times + 1)
+    tag = Tag(Arm.CANDIDATE, "trajectory", "p-005")
+    assert kept[tag].attempts == 2 * times + 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(FailureKind.TIMEOUT, "?"),
+        Failure(FailureKind.UNSUPPORTED, "?", 400),
+        Failure(FailureKind.STATUS, "?", 404),
+    ],
+)
+def test_round__what_would_fail_again(failure: Failure) -> None:
+    """A timeout and a refusal are answers: only the stage asks them once more."""
+    ask = _Flaky(failure, 99, {"p-005"})
+    run(ask)
+
+    assert {t.attempt: n for t, n in ask.asked.items() if t.unit == "p-005"} == {0: 1, 1: 1}
+
+
+def test_round__an_engine_that_fails_is_not_the_way() -> None:
+    """Where most answers of a round are errors, they are left to the stage."""
+    ask = _Flaky(REFUSED, 99, set(WORLD.names[1:]))
+    run(ask)
+
+    assert {n for t, n in ask.asked.items() if t.attempt == 0} == {1}
 
 
 def test_observe__progress_ends_on_error() -> None:
@@ -539,7 +611,13 @@ def test_traffic__fails_under_load() -> None:
 class Timed:
     """A stage of one round with a budget, and a server that takes a second an answer."""
 
-    def __init__(self, units: int = 10, budget_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        units: int = 10,
+        budget_s: float = 5.0,
+        answer: Answer = Generation("x", "stop"),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.answer = answer
         self.calls = tuple(Chat(Tag(Arm.CANDIDATE, "timed", f"u-{i}"), (), 4) for i in range(units))
         self.budget_s, self.now, self.asked = budget_s, 0.0, 0
         self.got: Sequence[Observation] = ()
@@ -547,7 +625,7 @@ class Timed:
     def ask(self, call: Call) -> Observation:
         self.now += 1.0
         self.asked += 1
-        return Observation(call.tag, digest(call), Generation("x", "stop"), 1, 1.0)
+        return Observation(call.tag, digest(call), self.answer, 1, 1.0)
 
     def run(self, kept: runner.Kept) -> runner.Kept:
         wanted = Round(self.calls, 1, "timed", self.budget_s)
@@ -612,6 +690,16 @@ def test_round__nothing_is_sent_on_a_spent_budget() -> None:
 
     assert again.asked == 0
     assert [o.tag.unit for o in again.got] == [f"u-{i}" for i in range(6)]
+
+
+def test_round__what_was_lost_stays_lost_on_a_spent_budget() -> None:
+    """What was lost and could not be asked again in time is no call that was never sent."""
+    timed = Timed(units=5, budget_s=7.0, answer=GONE)
+
+    timed.run({})
+
+    assert timed.asked == 7
+    assert [o.answer for o in timed.got] == [GONE] * 5
 
 
 def test_round__without_a_budget() -> None:
