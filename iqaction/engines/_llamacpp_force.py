@@ -19,7 +19,7 @@ from iqaction.calls import EngineInfo, Failure, FailureKind, Force, Scored
 from iqaction.engines import _errors, _forced, _logprobs, _tokens
 from iqaction.engines._base import WireReply, WireRequest
 from iqaction.engines._logprobs import Asked
-from iqaction.engines._reading import as_ids, as_list, as_map, as_text
+from iqaction.engines._reading import as_count, as_ids, as_list, as_map, as_text
 from iqaction.json_value import JSON
 from iqaction.rows import Position
 
@@ -60,11 +60,13 @@ def force(call: Force, engine: EngineInfo) -> Asking[Scored | Failure]:
 def _kinds(ids: Sequence[int]) -> Asking[_Kinds]:
     """Find byte fragments: no request more than one where the whole text is ASCII."""
     reply = yield WireRequest("POST", "/detokenize", {"tokens": list(ids)})
+    _must_be_there(reply)
     text = as_text(as_map(reply.body).get("content")) if reply.status == 200 else None
     if text is None or text.isascii():
         return _Kinds(frozenset(), None)
     body: dict[str, JSON] = {"content": text, "with_pieces": True, "parse_special": True}
     reply = yield WireRequest("POST", "/tokenize", body)
+    _must_be_there(reply)
     pieces = {
         parts.get("id"): parts.get("piece")
         for entry in as_list(as_map(reply.body).get("tokens"))
@@ -76,12 +78,20 @@ def _kinds(ids: Sequence[int]) -> Asking[_Kinds]:
         piece = pieces.get(token_id)
         if piece is None:  # the text does not tokenize back to these ids
             reply = yield WireRequest("POST", "/detokenize", {"tokens": [token_id]})
+            _must_be_there(reply)
             piece = as_map(reply.body).get("content")
         if isinstance(piece, str) and piece and "\ufffd" not in piece:
             plain = token_id if plain is None else plain
         else:
             fragments.add(token_id)
     return _Kinds(frozenset(fragments), plain)
+
+
+def _must_be_there(reply: WireReply) -> None:
+    """Refuse to go on without an answer: the tokens would be forced another way than in a run
+    that lost none. A server that has no such path is forced as if all were whole."""
+    if reply.failure is not None or reply.status >= 500:
+        raise _Refused(_errors.failure(reply, "force"))
 
 
 class _Forcing:
@@ -143,7 +153,7 @@ class _Forcing:
                 raise _Refused(_errors.failure(reply, "force"))
             self._grammar_works = reply.status == 500  # 400: this build parses no token grammar
             return None
-        positions = _read(reply)
+        positions = _read(reply, at + len(self._call.prompt_ids))
         got = tuple(p.chosen.id for p in positions)
         if ends and got == self._ids[at:]:
             return positions
@@ -186,7 +196,7 @@ class _Forcing:
         body = self._body(at, n_probs)
         body |= {"n_predict": 1, "logit_bias": [[token_id, _BIAS]]}
         reply = yield WireRequest("POST", "/completion", body, retry=False)
-        return _read(reply)
+        return _read(reply, at + len(self._call.prompt_ids))
 
     def _body(self, at: int, n_probs: int) -> dict[str, JSON]:
         return {
@@ -199,10 +209,15 @@ class _Forcing:
         }
 
 
-def _read(reply: WireReply) -> list[Position]:
+def _read(reply: WireReply, asked: int) -> list[Position]:
+    """The rows of an answer to a prompt of ``asked`` tokens."""
     if reply.failure is not None or reply.status != 200 or not isinstance(reply.body, dict):
         raise _Refused(_errors.failure(reply, "force"))
     body: Mapping[str, JSON] = reply.body
+    evaluated = as_count(body.get("tokens_evaluated"))
+    if evaluated is not None and evaluated != asked:
+        said = f"an answer to a prompt of {evaluated} tokens, and {asked} were sent"
+        raise _Refused(Failure(FailureKind.MALFORMED, f"force: {said}", 200))
     listed = _logprobs.read({"content": body.get("completion_probabilities")}, Asked())
     generated = as_ids(body.get("tokens"))
     if generated is None:

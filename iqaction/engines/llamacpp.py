@@ -164,6 +164,8 @@ class LlamaCpp:
         match call:
             case Chat():
                 said = yield from _chat.chat(call, engine, _FORM)
+                if _is_foreign(said, call):  # once: some templates rewrite what they are given
+                    said = yield from _chat.chat(call, engine, _FORM)
                 return (yield from _with_prompt_ids(said))
             case Tokenize():
                 return (yield from _tokenize(call))
@@ -216,6 +218,15 @@ def _details(told: Mapping[str, JSON], listing: JSON) -> dict[str, str]:
         if key in _KEPT and told_now:
             details.setdefault(key, told_now[:200])
     return details
+
+
+def _is_foreign(said: Said, call: Chat) -> bool:
+    """True where the prompt that was answered does not hold the question: what stands between
+    mixes answers up."""
+    prompt = as_text(as_map(said.body.get("__verbose")).get("prompt"))
+    if not prompt or not call.messages:
+        return False
+    return "".join(call.messages[-1].content.split()) not in "".join(prompt.split())
 
 
 def _with_prompt_ids(said: Said) -> Speaking:

@@ -87,6 +87,7 @@ def load(tree: Tree, *, inner: bool = False, numbers: bool = True) -> Loaded:
     reading = _Reading(tree, numbers)
     plan = reading.read_plan()
     files = reading.read_manifest()
+    reading.compare_lists(plan)
     prompts = reading.read_prompts(plan)
     data = reading.read_data(plan)
     circumstances = reading.read_circumstances()
@@ -125,6 +126,11 @@ def _baseline(tree: Tree, plan: Plan, problems: list[str]) -> Observed | None:
     except EvidenceError as exc:
         problems.append(exc.happened)
         return None
+
+
+def _is_evidence(name: str) -> bool:
+    """True for what judging reads, as opposed to what it writes."""
+    return name in (PLAN, PROMPTS, CIRCUMSTANCES) or name.startswith((FOLDER + "/", DATA + "/"))
 
 
 @dataclass
@@ -188,6 +194,21 @@ class _Reading:
             if name.startswith((BASELINE + "/", DATA + "/")):
                 self._compare(name, *self._digest(name))
         return self.files
+
+    def compare_lists(self, plan: Plan) -> None:
+        """What is read of the baseline's copy and of the stages' data must be listed: who seals
+        again lists what the manifest lists, and one that it does not name would be lost then."""
+        names = [data_name(s.stage) for s in plan.stages if s.data_sha256]
+        copied = f"{BASELINE}/{manifest.NAME}"
+        if not plan.is_capture and self.tree.has(copied):
+            try:
+                inner = manifest.from_bytes(self.tree.read(copied), self.tree.place(copied))
+                names += [copied, *(f"{BASELINE}/{n}" for n in inner if _is_evidence(n))]
+            except EvidenceError:
+                names += [copied]  # told where the baseline is read
+        for name in names:
+            if self.files is not None and name not in self.files and self.tree.has(name):
+                self._alter(name, "not in the manifest")
 
     def read_circumstances(self) -> Circumstances:
         """Optional: nothing of them is needed to judge the model."""

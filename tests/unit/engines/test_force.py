@@ -247,7 +247,8 @@ class FakeLlama:
         rows = [
             self.row(context + i, t, k) for i, t in enumerate(tokens) if t not in self.fragments
         ]
-        return answer(200, {"tokens": tokens, "completion_probabilities": rows})
+        told = {"tokens": tokens, "tokens_evaluated": context}
+        return answer(200, {**told, "completion_probabilities": rows})
 
 
 TOKENS = st.lists(st.integers(5, 40), min_size=1, max_size=12)
@@ -307,6 +308,17 @@ def test_llamacpp__another_end_token_is_not_taken_for_the_wanted_one() -> None:
             answer(200, {"tokens": [9], "completion_probabilities": [{"id": 9}]}),
             FailureKind.MALFORMED,
         ),
+        (
+            answer(
+                200,
+                {
+                    "tokens": [7],
+                    "tokens_evaluated": len(PROMPT) + 1,  # of another request
+                    "completion_probabilities": [{"id": 7, "logprob": -1.0, "top_logprobs": []}],
+                },
+            ),
+            FailureKind.MALFORMED,
+        ),
     ],
 )
 def test_llamacpp__failures_end_it(reply: WireReply, kind: FailureKind) -> None:
@@ -317,6 +329,26 @@ def test_llamacpp__failures_end_it(reply: WireReply, kind: FailureKind) -> None:
     assert isinstance(result, Failure)
     assert result.kind is kind
     assert len(script.asked) <= 4
+
+
+@pytest.mark.parametrize(
+    "before", [(), (answer(200, {"content": "é"}),)], ids=["detokenize", "tokenize"]
+)
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (answer(500, {"error": {"message": "?"}}), FailureKind.STATUS),
+        (WireReply(0, failure=FailureKind.RESET), FailureKind.RESET),
+    ],
+)
+def test_llamacpp__what_is_lost_on_the_way_to_it(
+    before: tuple[WireReply, ...], reply: WireReply, kind: FailureKind
+) -> None:
+    """Without knowing the tokens they would be forced another way: lost, and not guessed."""
+    result, _ = ask("llamacpp", force(PROMPT, (7,)), *before, reply)
+
+    assert isinstance(result, Failure)
+    assert result.kind is kind
 
 
 def at(token: int, text: str = "x") -> Position:
@@ -360,6 +392,34 @@ def test_spread__long_texts_end(tokens: list[int]) -> None:
         assert [p for p in positions if p.chosen.logprob is not None] == rows
 
 
+QUESTION = chat().messages[-1].content
+
+
+def said(text: str, prompt: str) -> WireReply:
+    """A chat's answer that tells which prompt it answers."""
+    choice = {"message": {"content": text}, "finish_reason": "stop"}
+    return answer(200, {"choices": [choice], "__verbose": {"prompt": prompt}})
+
+
+@pytest.mark.parametrize(
+    ("prompts", "text"),
+    [
+        ((f"<|user|>{QUESTION}<|end|>",), "0"),
+        (("<|user|>" + QUESTION.replace(" ", "\n ") + "<|end|>",), "0"),
+        (("<|user|>Another one?<|end|>", f"<|user|>{QUESTION}<|end|>"), "1"),
+        (("<|user|>Rewritten.<|end|>", "<|user|>Rewritten.<|end|>"), "1"),
+    ],
+)
+def test_llamacpp__an_answer_to_another_prompt(prompts: tuple[str, ...], text: str) -> None:
+    """Asked again, once: a template that rewrites every question is no mix-up."""
+    script = Script(*(said(str(i), p) for i, p in enumerate(prompts)))
+    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
+
+    assert not isinstance(result, Failure | Scored | TokenIds)
+    assert result.text == text
+    assert len(script.asked) == len(prompts)
+
+
 @pytest.mark.parametrize(("prompt_tokens", "ids"), [(5, None), (3, (1, 2, 3)), (None, None)])
 def test_llamacpp__prompt_ids_have_the_engines_own_count(
     prompt_tokens: int | None, ids: tuple[int, ...] | None
@@ -368,7 +428,7 @@ def test_llamacpp__prompt_ids_have_the_engines_own_count(
     reply = {
         "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 1},
-        "__verbose": {"prompt": "<|im_start|>user"},
+        "__verbose": {"prompt": f"<|im_start|>user {QUESTION}"},
     }
     script = Script(answer(200, reply), answer(200, {"tokens": [1, 2, 3]}))
     result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
