@@ -25,6 +25,8 @@ HEADLINES = {
     Verdict.NOT_RUN: "nothing could be observed",
 }
 
+_SENT_AGAIN = 0.01  # share of questions: idle connections that a server closes are fewer
+
 
 def judge(observed: Observed, tool_version: str) -> Report:
     """The whole report. Problems of the evidence take a PASS away and give none.
@@ -242,7 +244,20 @@ def _caveats(observed: Observed) -> list[str]:
         if observed.baseline is not None:
             found += compatibility.caveats(observed, observed.baseline)
         found += _left_out_said(observed)
-    return found
+    return [*found, *_sent_again(observed)]
+
+
+def _sent_again(observed: Observed) -> list[str]:
+    """How many questions took more than one request: an endpoint, or a way to it, that loses some
+    is no fault of the model, and yet worth to know of."""
+    tries = [o.attempts for tags in observed.seen.values() for o in tags.values()]
+    again = sum(n > 1 for n in tries)
+    if again <= _SENT_AGAIN * len(tries):
+        return []
+    return [
+        f"{again} of {len(tries)} questions were sent more than once: the endpoint, or what stands "
+        "before it, lost requests or answers; its log says why"
+    ]
 
 
 def _left_out_said(observed: Observed) -> list[str]:

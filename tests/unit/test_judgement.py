@@ -419,6 +419,21 @@ def test_caveats__limitations() -> None:
     assert judged(replace(healthy(), engines=limited)).caveats.count("no ids") == 1
 
 
+@pytest.mark.parametrize(("again", "told"), [(0, False), (1, False), (40, True)])
+def test_caveats__sent_again(again: int, told: bool) -> None:
+    """Questions that were lost on the way and answered later are told where they are not few."""
+    observed = healthy()
+    score = dict(observed.seen["score"])
+    for tag in list(score)[:again]:
+        score[tag] = replace(score[tag], attempts=3)
+    total = sum(map(len, observed.seen.values()))
+    report = judged(replace(observed, seen={**observed.seen, "score": score}))
+
+    said = [c for c in report.caveats if "sent more than once" in c]
+    assert report.verdict is Verdict.PASS
+    assert [c.split(" questions")[0] for c in said] == [f"{again} of {total}"] * told
+
+
 def test_describe() -> None:
     """One line on who answers, with what it does not tell left out."""
     assert judgement.describe(ENGINE) == "vllm 1.0, model m"

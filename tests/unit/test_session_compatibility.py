@@ -58,7 +58,7 @@ def no_tokenizer(path: str, body: Any) -> object:
 
 
 @contextmanager
-def served(odd: Answers = lambda path, body: None) -> Iterator[StandIn]:
+def served(odd: Answers = lambda path, body: None, port: int = 0) -> Iterator[StandIn]:
     """A server that answers as :func:`tokenizing`, or as ``odd`` where that says anything."""
 
     def hear(ask: Ask) -> Said:
@@ -66,7 +66,7 @@ def served(odd: Answers = lambda path, body: None) -> Iterator[StandIn]:
         status = 200 if body is not None and "error" not in str(body) else 404
         return Said(status, json.dumps(body or {"error": "not here"}).encode(), "application/json")
 
-    with StandIn(hear=hear) as server:
+    with StandIn(hear=hear, port=port) as server:
         yield server
 
 
