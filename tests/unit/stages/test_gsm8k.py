@@ -193,14 +193,17 @@ def test_ask__ends_where_decided(candidate: str, asked: int) -> None:
 
 
 def test_ask__failures_once_more() -> None:
-    """What failed is asked once more with its look; what was answered then counts."""
+    """What failed is asked once more with its look; what was answered then counts. Errors that
+    are few are asked again before that: the way may have made them."""
     exam = Exam(120)
     server = Server(exam, "R t F R*117")
 
     observed = drive(exam, server, nothing(exam, exam.capture("R*120")))
 
-    assert server.asked[20:22] == [(exam.units[1], 1), (exam.units[2], 1)]
-    assert [n for n, (_, attempt) in enumerate(server.asked) if attempt] == [20, 21]
+    timed_out, failed = exam.units[1], exam.units[2]
+    again = [(failed, 0), (timed_out, 1), (failed, 1), (failed, 1)]
+    assert server.asked[20:24] == again
+    assert [n for n, (_, attempt) in enumerate(server.asked) if attempt] == [21, 22, 23]
     assert [f.unit for f in exam.judge(observed).faults] == [exam.units[2]]
 
 

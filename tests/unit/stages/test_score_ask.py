@@ -136,7 +136,8 @@ def test_candidate__one_leg(legs: tuple[str, ...]) -> None:
 
 
 def test_candidate__failed_once() -> None:
-    """What the engine failed on is asked once more at the end, one at a time."""
+    """What the engine failed on is asked once more at the end, each time at least twice: the way
+    may have made an error of it."""
 
     def fails(call: Call) -> Failure | None:
         return FAILED if call.tag.leg == "reference" and call.tag.unit == "p-001" else None
@@ -144,7 +145,7 @@ def test_candidate__failed_once() -> None:
     engine = FakeEngine(WORLD, fails=fails)
     compared(WORLD, engine, captured(WORLD, 1))
 
-    assert asked(engine, "reference") == [*FIRST, ("p-001", 1)]
+    assert asked(engine, "reference") == [*FIRST, ("p-001", 0), ("p-001", 1), ("p-001", 1)]
 
 
 def test_candidate__what_it_cannot_do() -> None:
