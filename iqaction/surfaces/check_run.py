@@ -6,7 +6,8 @@ UNPROVEN and NOT RUN are failures; whoever wants them otherwise says so when pub
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from iqaction.report import Report
 from iqaction.surfaces import (
@@ -21,6 +22,7 @@ from iqaction.surfaces import (
 from iqaction.surfaces._base import Effect, PutCheckRun
 from iqaction.surfaces._budget import Limits
 from iqaction.surfaces._escape import hex_or_nothing, line
+from iqaction.verdict import Verdict
 
 LIMITS = Limits(
     divergences=30,
@@ -35,6 +37,7 @@ LIMITS = Limits(
     movers=10,
 )
 TITLE = 250  # characters
+CAPTURED = "CAPTURED"
 
 
 def render(report: Report) -> list[Effect]:
@@ -49,6 +52,16 @@ def render(report: Report) -> list[Effect]:
             text=_fit(report, _text),
         )
     ]
+
+
+def captured(report: Report, effects: Iterable[Effect]) -> list[Effect]:
+    """The effects where a sound reference was all that was asked for: the title says so in place
+    of the verdict, for UNPROVEN reads as if something were wrong. No other report is called so.
+    """
+    if report.verdict is not Verdict.UNPROVEN or report.baseline_root:
+        return list(effects)
+    title = line(f"{CAPTURED}: {report.headline}", TITLE)
+    return [replace(e, title=title) if isinstance(e, PutCheckRun) else e for e in effects]
 
 
 def name(suite: str) -> str:

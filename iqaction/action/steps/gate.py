@@ -15,9 +15,10 @@ from iqaction.evidence import report_json
 from iqaction.report import Report
 from iqaction.surfaces._standing import ACCEPTED
 from iqaction.surfaces._state import NOT_NEEDED
+from iqaction.surfaces.check_run import CAPTURED
 from iqaction.verdict import EXIT_CODE, Verdict
 
-PARTIAL, CAPTURED = "PARTIAL", "CAPTURED"
+PARTIAL = "PARTIAL"
 
 
 def run(job: Job) -> int:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from iqaction import surfaces
 from iqaction.action import holding, reports, targets, tokens
 from iqaction.action.job import NOT_RUN, Job
-from iqaction.action.settings import PUBLISH, Settings
+from iqaction.action.settings import CAPTURE, PUBLISH, Settings
 from iqaction.action.work import SKIP, Decision, Ending
 from iqaction.errors import EvidenceError, IqError
 from iqaction.github import publishing, pulls
 from iqaction.github.publishing import Published
 from iqaction.report import NO_RUN, Report
-from iqaction.surfaces import _notes
+from iqaction.surfaces import _notes, check_run
 from iqaction.surfaces._base import AppendSummary, Effect
 from iqaction.verdict import Verdict
 
@@ -111,7 +111,10 @@ def _posting(job: Job, settings: Settings, decision: Decision | None) -> _Postin
         reports.conclude(job.work, ending.reason)
     report = holding.ended(_linked(job, _report(job)), ending)
     warn = holding.warns(job, settings, report, ending)
-    return _Posting(report.suite, report.gate, surfaces.render_all(report), warn)
+    effects = surfaces.render_all(report)
+    if warn and settings.mode == CAPTURE:
+        effects = check_run.captured(report, effects)
+    return _Posting(report.suite, report.gate, effects, warn)
 
 
 def _report(job: Job) -> Report:

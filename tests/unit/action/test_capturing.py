@@ -63,7 +63,9 @@ def test_capture(tmp_path, github, captured):
     assert bundle.root_of(desk.work.evidence) == bundle.root_of(captured)
     (check,) = github.state.checks.values()
     assert check["conclusion"] == "neutral"
-    assert "a reference was captured with 3 relaunches" in check["output"]["title"]
+    assert check["output"]["title"].startswith(
+        "CAPTURED: a reference was captured with 3 relaunches"
+    )
     assert [k.head_sha for k in kept(desk)] == [BASE_SHA]
     assert "a reference was captured" in desk.summary
 

@@ -25,7 +25,7 @@ from report_factory import (
 
 from iqaction import surfaces
 from iqaction.report import NO_RUN, Difference, Report, Table
-from iqaction.surfaces import comment
+from iqaction.surfaces import check_run, comment
 from iqaction.surfaces._base import AppendSummary, PutCheckRun, SetOutput, UpsertComment, WriteFile
 from iqaction.surfaces._state import State, read_state
 from iqaction.verdict import Verdict
@@ -81,6 +81,22 @@ def test_check_run__green_for_pass_and_accepted_alone(case: str) -> None:
     assert check.conclusion == ("success" if green else "failure")
     assert check.title == f"{word}: {of.headline}"
     assert check.head_sha == of.run.head_sha
+
+
+@ALL
+def test_check_run__captured(case: str) -> None:
+    """Only a reference with nothing to compare is called captured; conclusion and the rest stay."""
+    of = GOLDENS[case]()
+    alone = replace(of, verdict=Verdict.UNPROVEN, gate=Verdict.UNPROVEN, baseline_root="")
+    effects, told = surfaces.render_all(of), surfaces.render_all(alone)
+    (title,) = [e.title for e in check_run.captured(alone, told) if isinstance(e, PutCheckRun)]
+
+    assert title == f"CAPTURED: {of.headline}"
+    assert [e for e in check_run.captured(alone, told) if not isinstance(e, PutCheckRun)] == [
+        e for e in told if not isinstance(e, PutCheckRun)
+    ]
+    if of.verdict is not Verdict.UNPROVEN or of.baseline_root:
+        assert check_run.captured(of, effects) == effects
 
 
 @ALL
