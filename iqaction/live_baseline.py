@@ -15,6 +15,7 @@ import os
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from iqaction import addresses, capture, connecting, runner, session, stages
 from iqaction.boot._base import World
@@ -22,6 +23,7 @@ from iqaction.calls import Arm
 from iqaction.circumstances import NONE
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.evidence.store import Folder
+from iqaction.evidence.tree import explain
 from iqaction.inputs import Request
 from iqaction.progress import Progress
 from iqaction.runner import Job
@@ -29,7 +31,7 @@ from iqaction.session import Outcome, RunOptions
 from iqaction.stages._levels import FEWEST_LAUNCHES
 
 BESIDE = ".live"
-_BASELINE, _CANDIDATE = "baseline", "candidate"
+_BASELINE, _CANDIDATE, _STOPPED = "baseline", "candidate", "stopped"
 
 
 def run(options: RunOptions, *, progress: Progress) -> Outcome:
@@ -39,9 +41,7 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     ------
     ConfigError, EvidenceError, KeyboardInterrupt
         As there.
-    EngineError
-        The baseline stopped answering, or either did while both were asked. What they answered is
-        kept; the same call continues.
+        One that stops answering is no error: the report says so, and the same call continues.
     """
     if options.launch or options.capture:
         return session.run(options, progress=progress)
@@ -66,10 +66,15 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     ours = replace(theirs, evidence=place / _CANDIDATE, endpoint=request.endpoint)
     ours = replace(ours, model=request.model or connecting.AUTO, dialect=request.dialect)
     _same_servers(theirs, ours)
+    if _only_says_why(options.evidence):
+        _put_aside(options.evidence, place / _STOPPED)
     if not (options.evidence / "plan.json").exists():
         _warn(request, progress)
-        _side_by_side(theirs, ours, progress)
-        _repeated(theirs, request, progress)
+        try:
+            _side_by_side(theirs, ours, progress)
+            _repeated(theirs, request, progress)
+        except EngineError as exc:
+            return _stopped(options, str(exc), progress)
     if not theirs.evidence.is_dir():
         raise EvidenceError(
             f"{theirs.evidence} is gone: what the baseline of {options.evidence} answered",
@@ -83,6 +88,32 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
     if outcome.complete:
         shutil.rmtree(ours.evidence, ignore_errors=True)  # every line of it is in the evidence
     return outcome
+
+
+def _stopped(options: RunOptions, problem: str, progress: Progress) -> Outcome:
+    """The report of a run in which a server stopped answering before there was a baseline to
+    compare with: it says so. The answers stay beside it."""
+    around = replace(options.circumstances, problem=problem)
+    return session.run(replace(options, capture=True, circumstances=around), progress=progress)
+
+
+def _only_says_why(evidence: Path) -> bool:
+    """True where an earlier call left nothing there but the reason why it was stopped."""
+    if not (evidence / "plan.json").exists():
+        return False
+    with Folder.open(evidence) as folder:
+        kept = folder.load(alone=True)
+    return kept.plan.is_capture and not kept.engines and not any(kept.seen.values())
+
+
+def _put_aside(evidence: Path, into: Path) -> None:
+    """Make room for the run that goes on. What is there is moved, not removed."""
+    try:
+        into.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(into, ignore_errors=True)
+        os.replace(evidence, into)
+    except OSError as exc:
+        raise explain(exc, f"cannot move {evidence}") from exc
 
 
 def _possible(options: RunOptions, request: Request) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from integration.captured import as_lines, demo_prompts, served
-from integration.stand_in import CHAT, StandIn
+from integration.stand_in import CHAT, Ask, Said, StandIn
 
 from iqaction import live_baseline, session
 from iqaction.calls import Arm
@@ -114,6 +114,31 @@ def test_run__continued(servers, tmp_path: Path) -> None:
 
     assert max(asked) <= 8 + 2 * 2  # what was in flight when it stopped is asked once more
     assert min(asked) >= 8
+
+
+def test_run__candidate_dies(servers, tmp_path: Path) -> None:
+    """A candidate that stops answering while both are asked leaves a report that says so; the same
+    command goes on, and compares."""
+    theirs, same, _ = servers
+    left = [10]
+
+    def hear(ask: Ask) -> Ask | Said:
+        left[0] -= ask.path == CHAT
+        return ask if left[0] > 0 else Said(503, b"{}")
+
+    with StandIn(same.url, hear=hear) as dying:
+        two = Two(tmp_path / "x", theirs, dying)
+        stopped = two.run("dies", units=30)
+        whole = session.verify(stopped.folder).ok
+        left[0] = 10_000
+        went_on = two.run("dies", units=30)
+
+    assert (stopped.complete, stopped.report.verdict) == (False, Verdict.NOT_RUN)
+    assert "the endpoint stopped answering" in stopped.report.problems[0]
+    assert whole
+    assert went_on.complete
+    assert went_on.report.problems == ()
+    assert [s.coverage.observed for s in went_on.report.stages] == [30, 30]
 
 
 def test_run__other_servers(servers, tmp_path: Path) -> None:
