@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction import addresses, connecting, runner, session, stages
-from iqaction.boot import processes, readiness
+from iqaction import connecting, restarts, runner, session, stages
+from iqaction.boot import readiness
 from iqaction.boot._base import World
 from iqaction.boot.command import detached, how_ended
 from iqaction.boot.logs import LogTail, tail_text
@@ -263,13 +263,13 @@ def _relaunched(
     if kept is not None and (Arm.REPEAT, launch) in kept.engines and ask() == "":
         return
     progress.note(f"launch {launch} of {options.launches}: restarting the server")
-    before = _listening(request.endpoint)
+    before = _identities(request.endpoint)
     with tempfile.TemporaryDirectory(prefix="iqaction-") as home:
         log = Path(home) / "relaunch.log"
         _run(options, log, world, _secrets(request, world))
         watched = readiness.Watched(ask, lambda: "", LogTail(log, _secrets(request, world)))
         readiness.wait(watched, options.timeout_s, world, lambda line: None)
-    same = before & _listening(request.endpoint)
+    same = before & _identities(request.endpoint)
     if same:
         raise BootError(
             f"the relaunch command ended, and the server was not restarted: process "
@@ -280,14 +280,9 @@ def _relaunched(
         )
 
 
-def _listening(endpoint: str) -> frozenset[tuple[int, int]]:
-    """Who listens there, as process id and start, as far as it is this machine's and ours to
-    see."""
-    port = addresses.port(endpoint)
-    if not addresses.is_local(endpoint):
-        return frozenset()
-    found = (processes.find(pid) for pid in processes.listeners(port))
-    return frozenset((p.pid, p.started) for p in found if p is not None)
+def _identities(endpoint: str) -> frozenset[tuple[int, int]]:
+    """Of who listens there, what a process keeps while its parent may end."""
+    return frozenset((p.pid, p.started) for p in restarts.listening(endpoint))
 
 
 def _probe(request: Request) -> Callable[[], str]:

@@ -104,8 +104,8 @@ MAY_IMPORT["session"] = BELOW_SESSION | {"surroundings"}
 MAY_IMPORT["surroundings"] = {"boot", "circumstances"}
 MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
+MAY_IMPORT["restarts"] = {"addresses", "boot", "calls", "errors", "evidence"}
 MAY_IMPORT["capture"] = {
-    "addresses",
     *(
         "boot",
         "calls",
@@ -117,7 +117,7 @@ MAY_IMPORT["capture"] = {
         "plan",
         "progress",
     ),
-    *("runner", "session", "stages", "verdict"),
+    *("restarts", "runner", "session", "stages", "verdict"),
 }
 MAY_IMPORT["live_baseline"] = {
     "addresses",

@@ -62,6 +62,17 @@ def find(pid: int) -> Process | None:
         return None
 
 
+def began(process: Process) -> float | None:
+    """When a process was started, in seconds since 1970, up to a second too early; None where the
+    system does not tell."""
+    try:
+        lines = (_PROC / "stat").read_text(encoding="ascii").split("\n")
+        booted = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return booted + process.started / os.sysconf("SC_CLK_TCK")
+
+
 def every() -> dict[int, Process]:
     """All running processes by id."""
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from iqaction.commands import _folders
 from iqaction.commands._console import Console
+from iqaction.errors import ConfigError
 
 _MOST_IN_FLIGHT = 1024
 
@@ -83,12 +84,18 @@ def launch_flag(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="this is relaunch N of the reference that DIR captured: it measures the noise floor",
     )
+    parser.add_argument(
+        "--not-restarted",
+        action="store_true",
+        help="launch N is a repeat on the same server: `score` does not PASS against such a "
+        "baseline, unless the plan says `floor: single`",
+    )
 
 
 def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
     """Ask; where ``judged``, also judge and render. The exit status."""
     evidence = _folders.to_write(args.evidence, "--evidence")
-    from iqaction import live_baseline, session  # noqa: PLC0415 - numpy is not for `--help`
+    from iqaction import live_baseline, restarts, session  # noqa: PLC0415 - numpy is not for `--help`
     from iqaction.commands import _outcome  # noqa: PLC0415
 
     options = session.RunOptions(
@@ -104,11 +111,15 @@ def perform(args: argparse.Namespace, console: Console, *, judged: bool) -> int:
         api_key_env=args.api_key_env,
         concurrency=args.concurrency,
         launch=0 if judged else args.launch,
+        not_restarted=not judged and args.not_restarted,
     )
-    if options.launch:
-        console.progress().note(
-            "a relaunch is the same server started anew: that cannot be checked here"
-        )
+    if options.not_restarted and not options.launch:
+        raise ConfigError("--not-restarted says how a relaunch was made", expected="--launch N")
+    if options.launch and not options.not_restarted:
+        endpoint = session.requested(options).endpoint
+        restarts.must_be_new(endpoint, evidence, options.launch)
+        if not restarts.listening(endpoint):
+            console.progress().note("whether the server was restarted cannot be seen from here")
     if judged:
         return _outcome.judged(live_baseline.run(options, progress=console.progress()), console)
     return _outcome.observed(live_baseline.run(options, progress=console.progress()), console)

@@ -15,7 +15,8 @@ the rest later, anywhere, without the engine.
 
 With --launch N it observes the reference once more, after it was stopped and started again:
 from 3 such relaunches on (5 are better) the noise of a restart is known, and no verdict takes it
-for damage.
+for damage. A server on this machine that was not restarted is refused; elsewhere that cannot be
+seen. --not-restarted keeps a repeat on the same server as what it is.
 
 Exit status 0: everything was observed; 3: something is left to ask."""
 EXAMPLES = """\

@@ -171,6 +171,7 @@ def test_version__not_alone(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--evidence", "x", "--concurrency", "1e3"], "found '1e3'"),
         (["run", "--evidence", "x", "--launch", "1"], "unknown flag '--launch'"),
         (["observe", "--evidence", "x", "--launch", "-1"], "--launch"),
+        (["observe", "--evidence", "x", "--not-restarted"], "expected: --launch N"),
         (["run", "--evidence", __file__], "is no folder"),
         (["run", "--baseline-sha25", "x"], "did you mean '--baseline-sha256'?"),
         (["baseline"], "required: COMMAND"),
