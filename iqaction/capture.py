@@ -15,9 +15,9 @@ from pathlib import Path
 
 from iqaction import connecting, restarts, runner, session, stages
 from iqaction.boot import readiness
-from iqaction.boot._base import World
+from iqaction.boot._base import Say, World
 from iqaction.boot.command import detached, how_ended
-from iqaction.boot.logs import LogTail, tail_text
+from iqaction.boot.logs import PREFIX, LogTail, tail_text
 from iqaction.calls import Arm, Call, EngineInfo, Observation, Tag
 from iqaction.errors import BootError, ConfigError
 from iqaction.evidence import bundle
@@ -35,6 +35,7 @@ LAUNCHES = ENOUGH_LAUNCHES
 WORK = ".evidence"  # added to the name of a packed baseline: the folder that it is made from
 _LOOK_S = 0.1
 _TAIL_LINES = 20
+_BACKGROUND = "a server that it starts belongs in the background: `nohup ... >serve.log 2>&1 &`"
 
 
 @dataclass(frozen=True)
@@ -266,9 +267,10 @@ def _relaunched(
     before = _identities(request.endpoint)
     with tempfile.TemporaryDirectory(prefix="iqaction-") as home:
         log = Path(home) / "relaunch.log"
-        _run(options, log, world, _secrets(request, world))
-        watched = readiness.Watched(ask, lambda: "", LogTail(log, _secrets(request, world)))
-        readiness.wait(watched, options.timeout_s, world, lambda line: None)
+        _run(options, log, world, _secrets(request, world), progress)
+        tail = LogTail(log, _secrets(request, world))
+        watched = readiness.Watched(ask, lambda: "", tail, "--relaunch-timeout")
+        readiness.wait(watched, options.timeout_s, world, _without_log(progress))
     same = before & _identities(request.endpoint)
     if same:
         raise BootError(
@@ -300,16 +302,33 @@ def _secrets(request: Request, world: World) -> tuple[str, ...]:
     return (key,) if key else ()
 
 
-def _run(options: Options, log: Path, world: World, secrets: tuple[str, ...]) -> None:
+def _without_log(progress: Progress) -> Say:
+    """Tells what is waited for; a server's own lines would bury that, and an error repeats them."""
+
+    def say(line: str) -> None:
+        if not line.startswith(PREFIX):
+            progress.note(line)
+
+    return say
+
+
+def _run(
+    options: Options, log: Path, world: World, secrets: tuple[str, ...], progress: Progress
+) -> None:
     """Run the user's command to its end. In a session of its own: the server that it starts is to
     outlive us, and Ctrl-C here."""
     process = detached(["sh", "-c", options.relaunch], world.environ, Path.cwd(), log)
-    end = world.clock() + options.timeout_s
+    start = world.clock()
+    remind_at = start + readiness.REMIND_S
     try:
         while (code := process.poll()) is None:
-            if world.clock() >= end:
-                why = f"did not end within {options.timeout_s:g} s"
+            now = world.clock()
+            if now - start >= options.timeout_s:
+                why = f"did not end within {options.timeout_s:g} s (--relaunch-timeout)"
                 raise _not_relaunched(why, log, secrets)
+            if now >= remind_at:
+                remind_at = now + readiness.REMIND_S
+                progress.note(_still_runs(now - start, options.timeout_s))
             world.sleep(_LOOK_S)
     finally:
         if process.poll() is None:
@@ -319,11 +338,22 @@ def _run(options: Options, log: Path, world: World, secrets: tuple[str, ...]) ->
         raise _not_relaunched(how_ended(code), log, secrets)
 
 
+def _still_runs(elapsed: float, limit: float) -> str:
+    said = f"waiting for the relaunch command to return, {elapsed:.0f} s of at most {limit:g} s"
+    if elapsed < 2 * readiness.REMIND_S:
+        return said
+    return (
+        f"{said} (--relaunch-timeout): if it runs the server in the foreground it never returns; "
+        f"{_BACKGROUND}"
+    )
+
+
 def _not_relaunched(why: str, log: Path, secrets: tuple[str, ...]) -> BootError:
     printed = tail_text(log, secrets).splitlines()[-_TAIL_LINES:]
     said = "\n".join(["it printed last:", *(f"    {line}" for line in printed)])
     return BootError(
         f"the relaunch command {why}; {said if printed else 'it printed nothing'}",
-        expected="a command that restarts the server and returns, as `docker restart NAME`",
+        expected="a command that restarts the server and returns, as `docker restart NAME`; "
+        f"{_BACKGROUND}",
         next_step="run it by hand; then the same capture again: it continues where it stopped",
     )

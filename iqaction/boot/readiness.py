@@ -25,7 +25,7 @@ Begin = Callable[[Probe], Callable[[], "str | None"]]
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.2, 2.0, 1.5
 _LOOK_S = 0.2  # between two looks at the log and at what runs
 _LINGER_S = 0.5  # what a program said last may reach the log after its end
-_REMIND_S = 30.0
+REMIND_S = 30.0  # what is waited for is said that often
 _TAIL_LINES = 40
 _DETECTION_S = 30.0
 _GENERATION_S = 600.0  # a first token may wait for kernels to be compiled
@@ -42,11 +42,14 @@ class Watched:
         "" when a generation has succeeded, else why not. May take its time.
     alive
         "" while it can still come up, else why not. Quick.
+    limit
+        What a user raises where it only needs longer.
     """
 
     probe: Probe
     alive: Callable[[], str]
     log: LogTail
+    limit: str = "ready_timeout"
 
 
 def in_background(probe: Probe) -> Callable[[], str | None]:
@@ -88,7 +91,7 @@ def wait(
     """
     start = world.clock()
     end, ask_at, pause = start + deadline_s, start, _FIRST_PAUSE_S
-    reason, remind_at = "it was not asked yet", start + _REMIND_S
+    reason, remind_at = "it was not asked yet", start + REMIND_S
     pending: Callable[[], str | None] | None = None
     while True:
         watched.log.poll(say)
@@ -112,7 +115,7 @@ def wait(
             late = f"it has generated nothing within {round(deadline_s, 1):g} s"
             raise _given_up(watched, late, reason, world, say)
         if now >= remind_at:
-            remind_at = now + _REMIND_S
+            remind_at = now + REMIND_S
             say(f"waiting for the endpoint, {now - start:.0f} s: {inline(reason)}")
         world.sleep(max(0.0, min(_LOOK_S, end - now)))
 
@@ -125,7 +128,7 @@ def _given_up(watched: Watched, why: str, reason: str, world: World, say: Say) -
     return BootError(
         f"the endpoint did not come up: {inline(why)}\n  last answer: {inline(reason)}{log}",
         expected="a generated token before the deadline",
-        next_step="read the log above; where the model only needs longer, raise ready_timeout",
+        next_step=f"read the log above; where the model only needs longer, raise {watched.limit}",
     )
 
 

@@ -167,10 +167,69 @@ def test_relaunch__does_not_come_up(
     """A server that never generates is given up at the deadline, and nothing was recorded."""
     asked = after_reference(tmp_path, address, "true", timeout_s=0.5)
     complete(monkeypatch, 0)
-    with pytest.raises(BootError, match="it has generated nothing within"):
+    with pytest.raises(BootError, match="it has generated nothing within") as caught:
         start(asked)
+
+    assert "raise --relaunch-timeout" in caught.value.next_step
     with Folder.open(asked.folder) as folder:
         assert folder.load().launches == ()
+
+
+class Notes(Quiet):
+    """Keeps what is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_relaunch__does_not_return(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that never returns is not waited for in silence: for how long is said, and after a
+    minute what it may be."""
+    asked = after_reference(tmp_path, address, "echo serving; sleep 60", timeout_s=100)
+    complete(monkeypatch, 0)
+    told, now = Notes(), [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += 5
+
+    world = World(dict(os.environ), clock=lambda: now[0], sleep=sleep)
+    with pytest.raises(BootError) as caught:
+        capture.capture(asked, world, told)
+    waits = [note for note in told.notes if "relaunch command to return" in note]
+
+    assert [w.partition("return, ")[2].partition(" s")[0] for w in waits] == ["30", "60", "90"]
+    assert [("in the foreground" in w, "nohup" in w) for w in waits] == [
+        (False, False),
+        (True, True),
+        (True, True),
+    ]
+    assert "did not end within 100 s (--relaunch-timeout)" in caught.value.happened
+    assert "nohup" in caught.value.expected
+
+
+def test_relaunch__waits_for_the_server(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the server does not answer, why and for how long is said, without its own log."""
+    asked = after_reference(tmp_path, address, "echo a line of the server", timeout_s=70)
+    complete(monkeypatch, 0)
+    told, now = Notes(), [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += 5
+        time.sleep(0.01)  # the probe and the command run beside us
+
+    world = World(dict(os.environ), clock=lambda: now[0], sleep=sleep)
+    with pytest.raises(BootError):
+        capture.capture(asked, world, told)
+
+    assert any(note.startswith("waiting for the endpoint, 30 s: ") for note in told.notes)
+    assert not any("a line of the server" in note for note in told.notes)
 
 
 def test_relaunch__server_outlives_it(

@@ -76,6 +76,17 @@ def test_wait__pauses_grow(tmp_path):
     assert "waiting for the endpoint, 30 s: loading" in said.text
 
 
+@pytest.mark.parametrize("limit", ["ready_timeout", "--relaunch-timeout"])
+def test_wait__says_what_to_raise(tmp_path, limit):
+    """Who only needs longer is told the setting that is there."""
+    clock = Clock()
+    watched = Watched(lambda: "no", lambda: "", LogTail(tmp_path / "log"), limit)
+    with pytest.raises(BootError) as told:
+        readiness.wait(watched, 5, clock.world(), Said(), at_once)
+
+    assert told.value.next_step.endswith(f"raise {limit}")
+
+
 def test_wait__dead(tmp_path):
     """Dead is told at once, with the last answer and the end of the log."""
     log = b"".join(b"line %d\n" % n for n in range(100)) + b"::error::x"
