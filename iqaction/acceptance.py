@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from iqaction import values
+from iqaction import days, values
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.report import Acceptance, Check, Difference, Report, StageResult
@@ -41,7 +41,6 @@ _TOLD = 10  # acceptances that do not apply, told one by one
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _CHECK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _PLAN = re.compile(r"[0-9a-f]{12,64}\Z")
-_DAY = re.compile(r"(20[0-9]{2})-([0-9]{2})-([0-9]{2})\Z")
 
 
 # --- the file -------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ def _plan(item: Table, name: str) -> str:
 def _expires(item: Table, name: str) -> str:
     expected = "the last day it holds, as 2027-01-31"
     entry, place = _needed(item, "expires", name, expected)
-    if not isinstance(entry.value, Scalar) or _day(entry.value.text) is None:
+    if not isinstance(entry.value, Scalar) or days.parse(entry.value.text) is None:
         raise values.wrong(place, entry.value, expected)
     return entry.value.text
 
@@ -206,9 +205,9 @@ def apply(
 
 def _why_not(a: Acceptance, on_day: str, settings_sha256: str) -> str:
     """Why this one does not hold for this run; "" where it does."""
-    if bool(a.check) == bool(a.field) or not _PLAN.match(a.plan) or _day(a.expires) is None:
+    if bool(a.check) == bool(a.field) or not _PLAN.match(a.plan) or days.parse(a.expires) is None:
         return "is malformed"  # not from our reader: a file that was altered
-    if _day(on_day) is None:
+    if days.parse(on_day) is None:
         return "is not applied: the day of this run is not known"
     if a.expires < on_day:
         return f"expired on {a.expires}"
@@ -349,20 +348,9 @@ def _open_fields(differences: Iterable[Difference]) -> list[tuple[str, str, bool
 # --- days -----------------------------------------------------------------------------------
 
 
-def _day(text: str) -> tuple[int, int, int] | None:
-    """A day of this century; None for anything else."""
-    found = _DAY.match(text)
-    if found is None:
-        return None
-    year, month, day = (int(x) for x in found.groups())
-    if not 1 <= month <= 12 or not 1 <= day <= calendar.monthrange(year, month)[1]:
-        return None
-    return year, month, day
-
-
 def _later(text: str) -> str:
     """The day ``OFFERED_DAYS`` after this one; "" for what is no day."""
-    start = _day(text)
+    start = days.parse(text)
     if start is None:
         return ""
     year, month, day = start

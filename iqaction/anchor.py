@@ -24,7 +24,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iqaction import values
+from iqaction import days, values
 from iqaction.document import Entry, Listing, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.spelling import nearest
@@ -35,11 +35,11 @@ UNKNOWN = "unknown"
 MAX_BYTES = 256 * 1024
 MAX_PINS = 200
 MAX_REASON = 500
+MAX_DRIFT = 1e6  # nats; no engine is that far off, and sums of it are finite
 METRICS = ("kl", "decisive", "nll")
 _OF_A_PIN = ("root", "pinned_on", "reason", "drift")
 _KEYS = (*_OF_A_PIN, "bundle", "earlier")
 _ROOT = re.compile(r"[0-9a-f]{64}\Z")
-_DAY = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])\Z")
 _HEAD = """\
 # The baseline that changes are judged against. Written by `iqaction baseline pin`; a change of it
 # is reviewed like code. `drift` is how much worse a baseline scores than the one pinned before it.
@@ -214,7 +214,7 @@ def _pin(table: Table, name: str, *, first: bool) -> Pin:
         raise values.wrong(f"{name}:{root.line}: root", root.value, "64 hexadecimal digits")
     day = _needed(table, "pinned_on", name, "a day, as 2026-12-01")
     written = day.value.text if isinstance(day.value, Scalar) else ""
-    if not _DAY.match(written):
+    if days.parse(written) is None:
         raise values.wrong(f"{name}:{day.line}: pinned_on", day.value, "a day, as 2026-12-01")
     reason = _text(table, "reason", name, "why it was pinned")
     return Pin(digits, written, reason, _drift(table, name, first=first))
@@ -237,7 +237,12 @@ def _drift(table: Table, name: str, *, first: bool) -> Mapping[str, float] | Non
     if not isinstance(entry.value, Table):
         raise values.wrong(place, entry.value, expected)
     _known(entry.value, METRICS, name)
-    return {
-        e.key: values.number(e.value, f"{name}:{e.line}: drift.{e.key}", "a number")
-        for e in entry.value.entries
-    }
+    return {e.key: _step(e, name) for e in entry.value.entries}
+
+
+def _step(entry: Entry, name: str) -> float:
+    place, expected = f"{name}:{entry.line}: drift.{entry.key}", "a number of nats, as 0.01"
+    found = values.number(entry.value, place, expected)
+    if abs(found) > MAX_DRIFT:
+        raise values.wrong(place, entry.value, expected)
+    return found

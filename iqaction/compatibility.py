@@ -6,11 +6,10 @@ candidate a candidate may differ: engine, version, image, flags, quantization, s
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iqaction import stages
+from iqaction import days, stages
 from iqaction.calls import Arm, EngineInfo
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec, Value
@@ -22,7 +21,6 @@ _SERVED = (TOKENIZER, TEMPLATE, GPU, HARNESS)  # of the machine and the tool, no
 _OPTIONAL = (IDENTITY, *_SERVED, CONCURRENCY)  # "" is not known, and not another value
 _LONGEST = 160  # characters of a value in a sentence
 _MOST = 500  # characters of a value
-_DAY_S = 86_400
 _CLOCKS_D = 1  # days that two machines' clocks may lie apart
 
 
@@ -210,12 +208,4 @@ def _aged(now: Observed, baseline: Observed) -> tuple[str, ...]:
 def _day(observed: Observed) -> int | None:
     """The day of the first observation, counted from 1970; None where none is told."""
     around = observed.circumstances
-    parts = (around.run.started_at[:10] or around.observed_on).split("-")
-    if [len(p) for p in parts] != [4, 2, 2] or not all(p.isascii() and p.isdigit() for p in parts):
-        return None
-    year, month, day = map(int, parts)
-    if not (year >= 1970 and 1 <= month <= 12):
-        return None
-    if not 1 <= day <= calendar.monthrange(year, month)[1]:
-        return None
-    return calendar.timegm((year, month, day, 0, 0, 0)) // _DAY_S
+    return days.since_1970(around.run.started_at[:10] or around.observed_on)
