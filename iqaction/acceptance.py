@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from iqaction import days, values
+from iqaction.counts import counted
 from iqaction.document import Entry, Listing, Node, Scalar, Table, describe, parse, scalar
 from iqaction.errors import ConfigError
 from iqaction.report import Acceptance, Check, Difference, Report, StageResult
@@ -190,7 +191,8 @@ def apply(
     told = [f"the acceptance of {_of(a)} {inert[id(a)]}" for a in named if inert[id(a)]]
     told += [f"the acceptance of {_of(a)} {said}" for a in valid if (said := _idle(report, a))]
     if len(told) > _TOLD:
-        told = [*told[:_TOLD], f"{len(told) - _TOLD} more acceptances do not apply"]
+        more = counted(len(told) - _TOLD, "more acceptance does", "more acceptances do")
+        told = [*told[:_TOLD], f"{more} not apply"]
     known = replace(
         report,
         stages=tuple(_stage(s, of_checks) for s in report.stages),

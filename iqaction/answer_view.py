@@ -20,6 +20,7 @@ from iqaction.calls import (
     Tag,
     TokenIds,
 )
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.stages._paths import FRESH
 from iqaction.stages._sampling_ask import OTHER, RAW
@@ -39,8 +40,9 @@ def written(
         return f"{name} was not asked"
     if isinstance(answer, Failure):
         return f"{name} failed: {answer.kind.value}, {inline(answer.message)}"
-    count = answer.completion_tokens if answer.completion_tokens is not None else "?"
-    head = f"{name} wrote ({count} tokens, ended by {inline(answer.finish_reason)})"
+    tokens = answer.completion_tokens
+    count = "? tokens" if tokens is None else counted(tokens, "token")
+    head = f"{name} wrote ({count}, ended by {inline(answer.finish_reason)})"
     whole = answer.reasoning + answer.text
     if not whole:
         return f"{head}\n  | (nothing)"
@@ -82,7 +84,7 @@ def _said(answer: Answer) -> str:
 
 def tries(observation: Observation) -> str:
     """How often it was tried, and how long it took."""
-    said = "1 try" if observation.attempts == 1 else f"{observation.attempts} tries"
+    said = counted(observation.attempts, "try", "tries")
     return f"{said}, {observation.elapsed_s:.1f} s"
 
 

@@ -27,6 +27,7 @@ from iqaction import (
 from iqaction.anchor import Anchor, Pin
 from iqaction.calls import Arm, EngineInfo
 from iqaction.circumstances import NONE
+from iqaction.counts import counted
 from iqaction.errors import ConfigError, EngineError, EvidenceError
 from iqaction.evidence import bundle, canon, reading
 from iqaction.evidence.store import Folder, load_baseline
@@ -131,8 +132,8 @@ def floorless(observed: Observed, specs: Sequence[StageSpec]) -> tuple[str, ...]
     if observed.not_restarted:
         return (f"`score` cannot PASS: the server was not restarted between launches ({instead})",)
     if len(observed.launches) < FEWEST_LAUNCHES:
-        known = f"{len(observed.launches)} relaunches of at least {FEWEST_LAUNCHES}"
-        return (f"`score` cannot PASS: {known} ({instead})",)
+        known = counted(len(observed.launches), "relaunch")
+        return (f"`score` cannot PASS: {known} of at least {FEWEST_LAUNCHES} ({instead})",)
     return ()
 
 

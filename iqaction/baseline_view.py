@@ -12,6 +12,7 @@ from typing import Protocol
 from iqaction import compatibility
 from iqaction.anchor import Anchor
 from iqaction.calls import EngineInfo
+from iqaction.counts import counted
 from iqaction.json_value import JSON
 from iqaction.observed import Observed
 from iqaction.report import Report
@@ -58,7 +59,7 @@ def page(one: Held, refusals: Sequence[str], columns: int) -> str:
 def _facts(one: Held) -> list[tuple[str, str]]:
     observed, engine = one.observed, one.engine
     restarted = len(observed.launches) - len(observed.not_restarted)
-    launches = f"1 and {len(observed.launches)} relaunches"
+    launches = f"1 and {counted(len(observed.launches), 'relaunch')}"
     if observed.not_restarted:
         launches += f", {len(observed.launches) - restarted} of them without a restart"
     pairs = [("captured", one.day or "not recorded")]
@@ -95,7 +96,8 @@ def _floors(floors: Floors | None, columns: int) -> str:
         return ""
     rows = [_HEAD, *(_row(f) for f in floors.metrics)]
     said = (
-        f"Over the {floors.prompts} prompts of the first look and {floors.launches} relaunches. "
+        f"Over {counted(floors.prompts, 'prompt')} of the first look and "
+        f"{counted(floors.launches, 'relaunch')}. "
         "Smallest margin: the one at which one more launch of the same engine would PASS nine "
         "times in ten."
     )
@@ -206,7 +208,8 @@ def pin_page(
         shown = ("not known" if f is None else f"{f:.4g}" for f in figures)
         rows.append((metric, *shown))
     lines += table(rows, (False, True, True, True), columns)
-    lines.append(f"first anchor {pins[0].root[:12]} of {pins[0].pinned_on}, {len(pins) - 1} steps")
+    steps = counted(len(pins) - 1, "step")
+    lines.append(f"first anchor {pins[0].root[:12]} of {pins[0].pinned_on}, {steps}")
     for metric in beyond:
         total = made.since_first(metric)
         if total is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from iqaction import days, stages
 from iqaction.calls import Arm, EngineInfo
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec, Value
 
@@ -196,12 +197,14 @@ def _aged(now: Observed, baseline: Observed) -> tuple[str, ...]:
         return (f"the baseline's age is not known: the evidence of {whose} names no day",)
     age = ours - theirs
     if age < -_CLOCKS_D:
-        return (f"the baseline's age is not known: its day is {-age} days after this run's",)
+        return (
+            f"the baseline's age is not known: its day is {counted(-age, 'day')} after this run's",
+        )
     if age <= most:
         return ()
     return (
-        f"the baseline is {age} days old, over the {most} days of max_age: capture it again: "
-        f"{REFRESH}",
+        f"the baseline is {counted(age, 'day')} old, over the {counted(most, 'day')} of max_age: "
+        f"capture it again: {REFRESH}",
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from iqaction import item_view
 from iqaction.answer_view import draws, every, observations, quoted, tag_name, tries, written
 from iqaction.calls import Arm, Failure, FailureKind, Generation, Observation
+from iqaction.counts import counted
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
 from iqaction.observed import Observed
@@ -34,12 +35,12 @@ def overview(observed: Observed, report: Report, columns: int) -> str:
         f"{report.verdict.value}  inferquality / {inline(report.suite)}",
         paragraph(inline(report.headline), columns),
         "",
-        f"{len(observed.prompts)} prompts, {_count(observed)} observations"
+        f"{counted(len(observed.prompts), 'prompt')}, {counted(_count(observed), 'observation')}"
         + (", a capture (no baseline)" if observed.plan.is_capture else ""),
     ]
     found = list(_failures(observed))
     if found:
-        lines.append(f"{_requests(len(found))} failed: iqaction inspect DIR --failures")
+        lines.append(f"{counted(len(found), 'request')} failed: iqaction inspect DIR --failures")
     for title, faults in _facts.faults(report):
         lines += ["", inline(title), *_fault_lines(faults, columns)]
     lines += ["", divergences(report, columns).rstrip("\n")]
@@ -76,7 +77,7 @@ def failures(observed: Observed, report: Report, columns: int) -> str:
     for title, faults in _facts.faults(report):
         lines += [inline(title), *_fault_lines(faults, columns), ""]
     found = list(_failures(observed))
-    lines.append(f"{_requests(len(found))} failed" if found else "No request failed.")
+    lines.append(f"{counted(len(found), 'request')} failed" if found else "No request failed.")
     for whose, stage, observation, failure in found:
         status = f" {failure.status}" if failure.status is not None else ""
         said = (
@@ -365,10 +366,6 @@ def _failures(observed: Observed) -> Iterator[tuple[str, str, Observation, Failu
 
 def _count(observed: Observed) -> int:
     return sum(len(kept) for kept in observed.seen.values())
-
-
-def _requests(n: int) -> str:
-    return "1 request" if n == 1 else f"{n} requests"
 
 
 def _fault_lines(faults: list[UnitFault], columns: int) -> list[str]:

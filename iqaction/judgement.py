@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from iqaction import acceptance, attribution, changes, compatibility, soundness, stages
 from iqaction.calls import Arm, EngineInfo
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import NO_RUN, Change, Engine, Report, StageResult
@@ -155,7 +156,9 @@ def _problems(observed: Observed) -> tuple[str, ...]:
     found = [*observed.problems, *attribution.unattributed(observed)]
     missing = [i for i in observed.plan.prompt_ids if i not in observed.prompts]
     if missing:
-        found.append(f"{len(missing)} prompts of the plan are not in the evidence's prompt file")
+        found.append(
+            f"the evidence's prompt file lacks {counted(len(missing), 'prompt')} of the plan"
+        )
     baseline = observed.baseline
     if observed.plan.is_capture:
         return (*found, *_mixed(observed))
@@ -172,7 +175,10 @@ def _problems(observed: Observed) -> tuple[str, ...]:
 def _headline(observed: Observed, verdict: Verdict, problems: tuple[str, ...]) -> str:
     if observed.plan.is_capture and verdict is Verdict.UNPROVEN:
         launches = len(observed.launches)
-        return f"a reference was captured with {launches} relaunches; there is nothing to compare"
+        return (
+            f"a reference was captured with {counted(launches, 'relaunch')}; there is "
+            "nothing to compare"
+        )
     if observed.plan.is_capture and verdict is Verdict.FAIL:
         return "this reference disagrees with itself and is refused"
     around = observed.circumstances

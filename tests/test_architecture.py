@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rows": set(),
     "stats": set(),
     "graders": set(),
+    "counts": set(),
     "days": set(),
     "terminal": set(),
     "spelling": set(),
@@ -171,6 +172,11 @@ MAY_IMPORT["__main__"] = set(MAY_IMPORT)
 for may in MAY_IMPORT.values():
     may.add("json_value")  # a type, and everybody's
 MAY_IMPORT["json_value"] = set()
+for _name in (  # who says how many there are of something
+    *("acceptance", "answer_view", "baseline", "baseline_view", "boot", "compatibility"),
+    *("evidence", "github", "inspect_view", "judgement", "stages"),
+):
+    MAY_IMPORT[_name] = MAY_IMPORT[_name] | {"counts"}
 
 # These compute: what they return depends on what they are given, and on nothing else.
 PURE = {
@@ -179,7 +185,7 @@ PURE = {
     *("compatibility", "fingerprints", "graders", "shards", "soundness"),
     *("engines", "stages", "judgement", "surfaces", "inputs", "document", "values", "spelling"),
     *("terminal", "top_keys", "inspect_view", "answer_view", "item_view"),
-    *("changes", "comparing", "comparing_view", "comparing_html"),
+    *("changes", "comparing", "comparing_view", "comparing_html", "counts", "days"),
 }
 WORLD = {
     *("requests", "os", "time", "random", "subprocess", "socket", "datetime", "pathlib"),

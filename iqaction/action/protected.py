@@ -16,6 +16,7 @@ from iqaction import acceptance, anchor, inputs, sources
 from iqaction.action import _head, _lfs, committed
 from iqaction.action.collecting import Base, Collecting, usable
 from iqaction.action.committed import Committed
+from iqaction.counts import counted
 from iqaction.document import Listing, parse
 from iqaction.errors import ConfigError, GithubError
 from iqaction.inputs import Request
@@ -286,7 +287,8 @@ def _acceptances(work: Collecting, name: str) -> tuple[Acceptance, ...]:
     standing = () if now is None else _accepting(now, path)
     gone = sum(entry not in standing for entry in accepted)
     if gone:
-        work.notes.append(f"{path}: {gone} entries no longer stand on the base branch")
+        said = counted(gone, "entry no longer stands", "entries no longer stand")
+        work.notes.append(f"{path}: {said} on the base branch")
     return tuple(entry for entry in accepted if entry in standing)
 
 

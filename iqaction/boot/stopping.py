@@ -17,6 +17,7 @@ from iqaction.boot.environment import scrubbed
 from iqaction.boot.lease import Lease
 from iqaction.boot.logs import mask, spelled
 from iqaction.boot.processes import Process
+from iqaction.counts import counted
 from iqaction.errors import BootError
 
 _LOOK_S = 0.1
@@ -126,7 +127,9 @@ def _ended(lease: Lease, world: World, grace_s: float, problems: list[str]) -> l
         problems.append(f"processes that do not end or are another user's: {ids}")
     if not told:
         return []
-    return [f"{len(told)} processes ended" + (f", {killed} of them killed" if killed else "")]
+    return [
+        f"{counted(len(told), 'process')} ended" + (f", {killed} of them killed" if killed else "")
+    ]
 
 
 def _until_gone(

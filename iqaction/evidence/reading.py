@@ -16,6 +16,7 @@ from iqaction import plan as plans
 from iqaction import prompts as prompt_files
 from iqaction.calls import Arm, Drawn, EngineInfo, Generation, Observation, Scored, Tag
 from iqaction.circumstances import NONE, Circumstances
+from iqaction.counts import counted
 from iqaction.errors import ConfigError, EvidenceError
 from iqaction.evidence import canon, circumstances_json, envelope, journal, manifest, schema
 from iqaction.evidence.lines import ENGINES, FOLDER, Item, Key, Where, item, locate, stored_as
@@ -257,7 +258,7 @@ class _Reading:
         lost = [i for i in plan.prompt_ids if i not in prompts]
         if lost:
             self.problems.append(
-                f"{place}: {len(lost)} prompts of the plan are missing, as {lost[0]}"
+                f"{place}: {counted(len(lost), 'prompt')} of the plan missing, as {lost[0]}"
             )
         return prompts
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iqaction.calls import Arm, FailureKind
+from iqaction.counts import counted
 from iqaction.evidence import canon
 from iqaction.evidence.record import (
     Artifact,
@@ -132,7 +133,7 @@ def _observations(run: Run, stage: str, plan: str) -> Record:
             Metric(name, float(value), "count", "count", n, None, stage)
             for name, value, n in figures
         ),
-        missing=(f"{failed} requests have no usable answer",) if failed else (),
+        missing=(f"{counted(failed, 'request')} without a usable answer",) if failed else (),
         limitations=(*_limitations(run.engines), *((_SPENT,) if unsent else ())),
         observed_at=found.observed_at,
     )

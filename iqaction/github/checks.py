@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from iqaction.counts import counted
 from iqaction.errors import GithubError
 from iqaction.github import artifacts, publication
 from iqaction.github._reading import address, field, number, text
@@ -157,7 +158,8 @@ def _annotate(
         try:
             client.patch(path, body, doing="add annotations", look=look)
         except GithubError as exc:
-            return [f"{len(rest) - start} annotations are missing: {exc.happened}"]
+            lost = counted(len(rest) - start, "annotation is", "annotations are")
+            return [f"{lost} missing: {exc.happened}"]
     return []
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import islice
 
 from iqaction.calls import Arm, Call, Chat, Failure, FailureKind, Generation, Tag, digest
+from iqaction.counts import counted
 from iqaction.errors import ConfigError
 from iqaction.graders import numbers
 from iqaction.observed import Observed
@@ -220,7 +221,10 @@ def _smaller(context: Context) -> tuple[str, ...]:
     limit, planned = _limit(context), context.spec.integer("limit")
     if limit == planned:
         return ()
-    return (f"the baseline was captured with a limit of {limit:,} problems: no more are compared",)
+    return (
+        f"the baseline was captured with a limit of {counted(limit, 'problem')}: no more are "
+        "compared",
+    )
 
 
 def _capture_more(context: Context) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from itertools import takewhile
 
+from iqaction.counts import counted
 from iqaction.stages._paired_reach import can_pass, fewest_to_pass
 from iqaction.stages._wording import points
 from iqaction.stats.looks import Look, looks_at
@@ -80,4 +81,4 @@ def power(lost: int, gained: int, n: int, margin: float) -> str:
     more = max(needed, least_questions(margin)) - n
     if more <= 0:
         return "a few more questions would decide it at these rates: raise `trials`"
-    return f"about {more} more questions would decide it at these rates: raise `trials`"
+    return f"about {counted(more, 'more question')} would decide it at these rates: raise `trials`"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from iqaction.calls import Arm, Failure
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.report import Check, Coverage, Mover, Series, Table, UnitFault
 from iqaction.rows import Rows
@@ -158,7 +159,7 @@ def _caveats(measured: Measured, seen: _Seen, single: bool) -> tuple[str, ...]:
         caveats.append("floor: single: the noise between launches is not known and not counted")
     elif seen.floors and len(seen.floors) < ENOUGH_LAUNCHES:
         caveats.append(
-            f"a small floor: {len(seen.floors)} relaunches of the baseline "
+            f"a small floor: {counted(len(seen.floors), 'relaunch')} of the baseline "
             f"({ENOUGH_LAUNCHES} are better)"
         )
     note = floor_note(measured)
@@ -167,14 +168,14 @@ def _caveats(measured: Measured, seen: _Seen, single: bool) -> tuple[str, ...]:
     floored = int(seen.candidate.compared.floored.sum())
     if floored:
         caveats.append(
-            f"{floored} positions where the candidate left no mass outside its list: KL there is "
-            "computed with that mass at the tolerance"
+            f"{counted(floored, 'position')} where the candidate left no mass outside its list: KL "
+            "there is computed with that mass at the tolerance"
         )
     open_ends = sum(r.open_end for r in seen.references)
     if open_ends:
         caveats.append(
-            f"the end token of {open_ends} texts is not known: whether the candidate would stop "
-            "there is not judged"
+            f"the end token of {counted(open_ends, 'text')} is not known: whether the candidate "
+            "would stop there is not judged"
         )
     if seen.lost.gaps:
         caveats.append(gaps_said(seen.lost))

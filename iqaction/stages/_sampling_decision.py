@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from iqaction.counts import counted
 from iqaction.stages._sampling_evidence import LEVEL, Reading, Set
 from iqaction.stages._sampling_limits import within
 from iqaction.stages._sampling_rows import MAY_HIDE
@@ -97,9 +98,9 @@ def passes(first: Set) -> bool:
 
 def _lacking(first: Set) -> str:
     if first.failed or first.missing:
-        return f"draws of {len(first.failed) + len(first.missing)} prompts are missing"
+        return f"draws of {counted(len(first.failed) + len(first.missing), 'prompt')} are missing"
     if first.short:
-        return f"the engine gave up sequences of {len(first.short)} prompts"
+        return f"the engine gave up sequences of {counted(len(first.short), 'prompt')}"
     units = {unit for unit, _ in first.answers}
     if len(first.positions.excluded) > _MOST_EXCLUDED * len(units):
         return f"{len(first.positions.excluded)} of {len(units)} prompts have lost rows"

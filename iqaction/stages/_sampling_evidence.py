@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from iqaction.calls import Arm, Drawn, EngineInfo, Failure, FailureKind
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.stages._lost import NEVER
@@ -244,8 +245,8 @@ def _dependent(answers: _Answers, temperature: float) -> tuple[str, ...]:
     if not again:
         return ()
     return (
-        f"{again} draws repeat another one of their prompt word for word: they are not "
-        "independent (a fixed seed?)",
+        f"{counted(again, 'draw repeats', 'draws repeat')} another one of the same prompt word for "
+        "word: draws are not independent (a fixed seed?)",
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.stages._forced import Leg, Pairing, leg
@@ -92,7 +93,8 @@ def _why_not(observed: Observed, spec: StageSpec, prompts: int) -> str:
     if observed.not_restarted:
         return "the server was not restarted between launches: what a restart changes is not known"
     if len(observed.launches) < FEWEST_LAUNCHES:
-        return f"{len(observed.launches)} relaunches of at least {FEWEST_LAUNCHES}"
+        known = counted(len(observed.launches), "relaunch")
+        return f"{known} of at least {FEWEST_LAUNCHES}"
     return ""
 
 

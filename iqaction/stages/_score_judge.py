@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from iqaction.calls import Arm, Generation, Scored
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.report import Check, Coverage, StageResult
 from iqaction.stages import _live, _reference_leg, _repeatable, _self_leg, _template
@@ -89,14 +90,14 @@ def _capture(context: Context) -> StageResult:
         verdict = Verdict.UNPROVEN
         reason = (
             f"{len(ready)} of {len(units)} prompts can be compared with; {len(own)} checked "
-            f"against their own decoding; {len(launches)} relaunches observed"
+            f"against their own decoding; {counted(len(launches), 'relaunch')} observed"
         )
     live = bool(context.spec.text("reference"))
     lost = {} if live else {u: why for u, why in gaps.items() if evidence_lost(seen, u)}
     left_out = {u: why for u, why in gaps.items() if u not in lost}
     caveats = [
         *_unit_caveat(left_out, "will be left out of comparisons"),
-        *_unit_caveat(lost if ready else {}, "lack evidence: no comparison will PASS"),
+        *_unit_caveat(lost if ready else {}, "without evidence: no comparison will PASS"),
     ]
     if unchecked := _repeatable.unchecked(seen):
         caveats.append(unchecked)
@@ -115,7 +116,7 @@ def _unit_caveat(units: Mapping[str, str], what: str) -> tuple[str, ...]:
     if not units:
         return ()
     reasons = names(sorted(set(units.values())), 2)
-    return (f"{len(units)} prompts {what}: {names(tuple(units))} ({reasons})",)
+    return (f"{counted(len(units), 'prompt')} {what}: {names(tuple(units))} ({reasons})",)
 
 
 def _comparable(context: Context, seen: Observed) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from iqaction.counts import counted
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import Check, Estimate
 from iqaction.stages._forced import Leg
@@ -129,9 +130,9 @@ def _too_few(relaunches: int) -> str:
     if relaunches >= FEWEST_LAUNCHES:
         return ""
     return (
-        f"the baseline was launched again {relaunches} times and at least {FEWEST_LAUNCHES} "
-        "relaunches are needed to know the noise between launches (`floor: single` in the plan "
-        "goes without)"
+        f"the baseline was launched again {counted(relaunches, 'time')} and at least "
+        f"{FEWEST_LAUNCHES} relaunches are needed to know the noise between launches (`floor: "
+        "single` in the plan goes without)"
     )
 
 
@@ -240,7 +241,12 @@ def _decide(
         return Verdict.UNPROVEN, f"{lost} of {measured.required} prompts have no answer", "", False
     if n < min_units:
         said = f"fewer than {min_units} prompts cannot PASS ({n} judged)"
-        return Verdict.UNPROVEN, said, f"{min_units - n} more prompts are needed at least", True
+        return (
+            Verdict.UNPROVEN,
+            said,
+            f"at least {counted(min_units - n, 'more prompt is', 'more prompts are')} needed",
+            True,
+        )
     if result.upper <= limit:
         bound = f"at most {result.upper:.4g} with {1 - level:.2%} confidence"
         return Verdict.PASS, f"{worse}: {bound}, margin {limit:g}", "", False
@@ -267,7 +273,7 @@ def _power(result: Judged, limit: float) -> tuple[str, bool]:
     if not math.isfinite(needed) or needed > MOST_UNITS:
         return OVER_BUDGET, False
     more = max(int(needed) - result.n, 1)
-    return f"about {more} more prompts would decide it (80 % power)", True
+    return f"about {counted(more, 'more prompt')} would decide it (80 % power)", True
 
 
 def _shown(measured: Measured, metric: str) -> Check:

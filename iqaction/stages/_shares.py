@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from iqaction.counts import counted
 from iqaction.report import Estimate
 from iqaction.stages._levels import FEWEST_TO_PASS, MOST_UNITS, WORST_SHARE
 from iqaction.stats.proportions import clopper_pearson_lower, clopper_pearson_upper
@@ -54,7 +55,7 @@ def power(hits: int, n: int, confidence: float) -> tuple[str, bool]:
     for total in range(max(n + 1, FEWEST_TO_PASS), MOST_UNITS + 1):
         expected = round(hits * total / n) if n else 0
         if clopper_pearson_upper(expected, total, confidence) <= WORST_SHARE:
-            return f"about {total - n} more prompts would decide it at this rate", True
+            return f"about {counted(total - n, 'more prompt')} would decide it at this rate", True
     return OVER_BUDGET, False
 
 

@@ -14,6 +14,7 @@ from iqaction import compatibility
 from iqaction.calls import Arm, EngineInfo
 from iqaction.circumstances import Circumstances
 from iqaction.compatibility import Mismatch
+from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import Plan, StageSpec
 from iqaction.report import Report, Run
@@ -242,7 +243,7 @@ def told(observed: Observed) -> tuple[list[str], list[str]]:
 def test_problems__age(then: str, now: str, most: int, age: int) -> None:
     """A baseline older than ``max_age`` is a caveat, and with ``strict`` a problem."""
     said = [
-        f"the baseline is {age} days old, over the {most} days of max_age: capture it again: "
+        f"the baseline is {age} days old, over the {counted(most, 'day')} of max_age: capture it again: "
         f"{COMMAND}"
     ] * bool(age)
 

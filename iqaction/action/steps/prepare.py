@@ -17,6 +17,7 @@ from iqaction.action.job import CONFIGURATION, NOT_RUN, Job
 from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
 from iqaction.action.work import BASELINE, MEASURE, REFUSE, REPUBLISH, SKIP, Decision, Ending
 from iqaction.circumstances import Circumstances
+from iqaction.counts import counted
 from iqaction.errors import ConfigError, EvidenceError, GithubError
 from iqaction.github import checks
 from iqaction.github.client import Client
@@ -128,7 +129,8 @@ def _capture(job: Job, settings: Settings, event: Event, decision: Decision) -> 
         )
     around = decision.circumstances
     sha = again.checked_out(job) or around.run.tested_sha
-    said = f"a baseline of {sha[:12]} is captured, with {settings.launches} relaunches"
+    launches = counted(settings.launches, "relaunch")
+    said = f"a baseline of {sha[:12]} is captured, with {launches}"
     around = replace(around, run=replace(around.run, tested_sha=sha))
     return replace(decision, base=sha, reason=said, circumstances=around)
 

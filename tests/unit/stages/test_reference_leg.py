@@ -200,7 +200,7 @@ def test_judge__launches(
     said = " ".join(stage.caveats)
     assert ("floor: single" in said) is (floor == "single")
     if wanted == "UNPROVEN":
-        assert all(f"launched again {launches} times" in c.reason for c in stage.checks if c.judged)
+        assert all(f"launched again {launches} time" in c.reason for c in stage.checks if c.judged)
 
 
 def test_judge__small_floor_is_said(world: World, baseline: Observed) -> None:

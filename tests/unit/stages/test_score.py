@@ -223,7 +223,7 @@ def test_left_out__not_what_was_lost(baseline: Observed, stage: str, tag: Tag) -
     found = stage_of(judged(bad), "score")
     assert (found.coverage.missing, found.coverage.left_out) == (("p-007",), ())
     (said,) = found.caveats
-    assert said.startswith("1 prompts lack evidence: no comparison will PASS: p-007")
+    assert said.startswith("1 prompt without evidence: no comparison will PASS: p-007")
 
 
 def test_left_out__not_what_was_edited(baseline: Observed) -> None:

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from world import MARGINS, World, noisy, rows
 
+from iqaction.counts import counted
 from iqaction.plan import Margin, Plan, StageSpec
 from iqaction.report import Check
 from iqaction.stages._forced import Leg, Pairing, leg
@@ -71,7 +72,7 @@ def test_check__fewest_to_pass(n: int, verdict: str) -> None:
     assert check.verdict.value == verdict
     if n < 59:
         assert "fewer than 59 prompts cannot PASS (58 judged)" in check.reason
-        assert check.power == "1 more prompts are needed at least"
+        assert check.power == "at least 1 more prompt is needed"
         assert check.more_would_help
 
 
@@ -322,7 +323,7 @@ def test_measure__fewest_launches(n: int) -> None:
 
     assert bool(found.why_not) is (n < 3)
     if n < 3:
-        assert f"launched again {n} times" in found.why_not
+        assert f"launched again {counted(n, 'time')}" in found.why_not
         assert "floor: single" in found.why_not
 
 
