@@ -21,8 +21,8 @@ from iqaction.surfaces import _figures
 from iqaction.terminal import inline, paragraph, table, width
 
 _RIGHT = (False, True, True, True, True, False)
-_HEAD = ("floor of `score`", "mean", "SD of launches", "smallest margin", "margin", "decides it")
-_SAID = {True: "yes", False: "no: more relaunches or prompts", None: _figures.DASH}
+_HEAD = ("floor of `score`", "mean", "SD", "smallest", "margin", "enough")  # 80 columns in all
+_SAID = {True: "yes", False: "no", None: _figures.DASH}
 
 
 class Held(Protocol):
@@ -97,10 +97,13 @@ def _floors(floors: Floors | None, columns: int) -> str:
     rows = [_HEAD, *(_row(f) for f in floors.metrics)]
     said = (
         f"Over {counted(floors.prompts, 'prompt')} of the first look and "
-        f"{counted(floors.launches, 'relaunch')}. "
-        "Smallest margin: the one at which one more launch of the same engine would PASS nine "
-        "times in ten."
+        f"{counted(floors.launches, 'relaunch')}. Mean: how far the relaunches are from the "
+        "reference; of the NLL its level, of which only a change is judged. SD: of the launches' "
+        "means. Smallest: the smallest margin at which one more launch of the same engine would "
+        "PASS nine times in ten. Margin: the plan's. Enough: whether that is no less."
     )
+    if any(_figures.DASH in row for row in rows):
+        said += f" {_figures.DASH}: not known, or the plan gives none."
     return "\n".join([*table(rows, _RIGHT, columns), paragraph(said, columns)])
 
 

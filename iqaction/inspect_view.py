@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iqaction import item_view
 from iqaction.answer_view import draws, every, observations, quoted, tag_name, tries, written
-from iqaction.calls import Arm, Failure, FailureKind, Generation, Observation
+from iqaction.calls import Arm, Failure, FailureKind, Generation, Observation, Scored
 from iqaction.counts import counted
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
@@ -113,7 +113,8 @@ def prompt(observed: Observed, report: Report, unit: str, columns: int) -> str:
     for arm in arms:
         marks = [_Mark(d, "baseline" in arm.name) for d in found[:1]]
         blocks.append(_text(arm, marks[0] if marks else None, columns))
-    blocks += [_parting(d, arms, columns) for d in found]
+    named = _named(observed, arms) if found else {}
+    blocks += [_parting(d, arms, named, columns) for d in found]
     if not found and len(arms) > 1 and all(isinstance(a.answer, Generation) for a in arms):
         blocks.append("The report names no divergence of these texts.")
     drawn = draws(observed, unit)
@@ -140,7 +141,8 @@ def divergence(observed: Observed, report: Report, unit: str, columns: int) -> s
             next_step=f"iqaction inspect DIR --prompt {inline(unit)}",
         )
     arms = _arms(observed, unit)
-    return "\n\n".join(_parting(d, arms, columns) for d in found) + "\n"
+    named = _named(observed, arms)
+    return "\n\n".join(_parting(d, arms, named, columns) for d in found) + "\n"
 
 
 def prompt_json(observed: Observed, report: Report, unit: str) -> dict[str, JSON]:
@@ -304,7 +306,7 @@ def _offset(whole: str, rows: Rows | None, mark: _Mark) -> int | None:
     return None if at < 0 else at + len(mark.divergence.before)
 
 
-def _parting(d: Divergence, arms: list[_Arm], columns: int) -> str:
+def _parting(d: Divergence, arms: list[_Arm], named: Mapping[int, str], columns: int) -> str:
     where = f"token {d.position}" if d.position >= 0 else "the text (tokens are unknown)"
     both = [f"  both        {fit_end(inline(d.before), columns - 14)}"] if d.before else []
     lines = [
@@ -313,7 +315,7 @@ def _parting(d: Divergence, arms: list[_Arm], columns: int) -> str:
         f"  baseline    {_here(d.baseline_token, d.baseline_after, columns - 14)}",
         f"  candidate   {_here(d.candidate_token, d.candidate_after, columns - 14)}",
     ]
-    lists = _lists(d.position, arms, columns) if d.position >= 0 else []
+    lists = _lists(d.position, arms, named, columns) if d.position >= 0 else []
     return "\n".join([*lines, *(["", *lists] if lists else [])])
 
 
@@ -321,27 +323,38 @@ def _here(token: str, after: str, columns: int) -> str:
     return fit(f"{_OPEN}{inline(token)}{_SHUT}{inline(_facts.rest(token, after))}", columns)
 
 
-def _lists(at: int, arms: list[_Arm], columns: int) -> list[str]:
+def _lists(at: int, arms: list[_Arm], named: Mapping[int, str], columns: int) -> list[str]:
     """The most likely tokens around a position, one row per position and arm."""
-    pieces = _pieces(arms)
     rows = [("token", "arm", "chosen", "nats", f"the {_LISTED} most likely")]
     for position in range(max(0, at - _AROUND), at + _AROUND + 1):
         for arm in arms:
             if arm.rows is not None and position < len(arm.rows):
                 mark = ">" if position == at else " "
-                rows.append((f"{mark}{position}", arm.name, *_row(arm.rows, position, pieces)))
+                rows.append((f"{mark}{position}", arm.name, *_row(arm.rows, position, named)))
     if len(rows) == 1:
         return []
     shown = table(rows, (True, False, False, True, False), 10_000)
     return [fit(f"  {x}", columns) for x in shown]
 
 
-def _pieces(arms: list[_Arm]) -> Mapping[int, str]:
-    """Display text of tokens, from all arms where they name tokens in the same way."""
-    rows = [a.rows for a in arms if a.rows is not None]
-    if len({r.match for r in rows}) != 1:
+def _named(observed: Observed, arms: list[_Arm]) -> Mapping[int, str]:
+    """Display text of tokens, by any answer of either run that names them: an engine may list the
+    id alone. Nothing where the arms do not name tokens in the same way."""
+    kinds = {a.rows.match for a in arms if a.rows is not None}
+    if len(kinds) != 1:
         return {}
-    return {key: text for r in reversed(rows) for key, text in r.pieces.items()}
+    answers = (
+        observation.answer
+        for run in (observed.baseline, observed)
+        for kept in (run.seen.values() if run else ())
+        for observation in kept.values()
+    )
+    pieces: dict[int, str] = {}
+    for answer in answers:
+        rows = answer.rows if isinstance(answer, Generation | Scored) else None
+        if rows is not None and rows.match in kinds:
+            pieces.update((key, text) for key, text in rows.pieces.items() if text)
+    return pieces
 
 
 def _row(rows: Rows, at: int, pieces: Mapping[int, str]) -> tuple[str, str, str]:

@@ -18,6 +18,7 @@ from iqaction.evidence import bundle
 from iqaction.evidence.store import Folder, load_baseline
 from iqaction.progress import Quiet
 from iqaction.session import RunOptions
+from iqaction.stages._score_metrics import TITLES
 
 WORLD = World(units=64, length=6)
 NOBODY = {"endpoint": "", "model": "", "dialect": "", "api_key_env": ""}
@@ -100,8 +101,10 @@ def test_show(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert cli.main(["baseline", "show", str(home.packed)]) == 0
     page = capsys.readouterr().out
-    for word in (home.root, "vllm 1.0", "smallest margin", "KL (>=)", "1 and 5 relaunches"):
-        assert word in page
+    for word in (home.root, "vllm 1.0", "smallest margin", *TITLES.values(), "1 and 5 relaunches"):
+        assert word in page  # no title is cut
+    assert "of the NLL its level" in " ".join(page.split())
+    assert "–: not known" in page
     assert "A candidate can be compared with it" in page
 
 

@@ -243,8 +243,8 @@ def told(observed: Observed) -> tuple[list[str], list[str]]:
 def test_problems__age(then: str, now: str, most: int, age: int) -> None:
     """A baseline older than ``max_age`` is a caveat, and with ``strict`` a problem."""
     said = [
-        f"the baseline is {age} days old, over the {counted(most, 'day')} of max_age: capture it again: "
-        f"{COMMAND}"
+        f"the baseline is {age} days old, over the {counted(most, 'day')} of max_age: "
+        f"capture it again: {COMMAND}"
     ] * bool(age)
 
     assert told(dated(now, then, max_age_days=most)) == ([], said)

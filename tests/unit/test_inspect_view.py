@@ -333,3 +333,23 @@ def test_divergence__judged_evidence() -> None:
     assert f"⟦{found.candidate_token}⟧" in shown
     assert "p-003" in inspect_view.overview(observed, report, 100)
     assert inspect_view.overview_json(observed, report)["verdict"] == report.verdict.value
+
+
+def test_divergence__a_token_that_is_named_elsewhere() -> None:
+    """An alternative that the engine lists by its id alone is shown by its text, where any other
+    answer of the evidence names it."""
+    parts = Divergence("p-000", "code", 0, "real", 2.0, "a", "b", "", "a", "b")
+    observed, report = case(listing("a", 0), listing("b", 1), parts)
+    before = inspect_view.divergence(observed, report, "p-000", 120)
+    tag = next(t for t in observed.seen["score"] if t.arm is Arm.CANDIDATE)
+    told = answering(observed, "score", {tag: listing("rival", 900)})
+    after = inspect_view.divergence(told, report, "p-000", 120)
+
+    assert before.count('"<900>"') == 2
+    assert after.count('"rival"') == 2
+
+
+def listing(piece: str, key: int) -> Generation:
+    """One row that lists itself, and behind it the token 900 without a text."""
+    own = Token(piece, -0.1, key)
+    return Generation(piece, "stop", pack([Position(own, (own, Token("", -3.0, 900)))]), True)
