@@ -22,20 +22,27 @@ _SERVED = (TOKENIZER, TEMPLATE, GPU, HARNESS)  # of the machine and the tool, no
 _OPTIONAL = (IDENTITY, *_SERVED, CONCURRENCY)  # "" is not known, and not another value
 _LONGEST = 160  # characters of a value in a sentence
 _MOST = 500  # characters of a value
+_DATED = (
+    "a template that writes today's date is another one each day: serve both with one that has a "
+    "fixed date (`--chat-template`), and capture again"
+)
 _CLOCKS_D = 1  # days that two machines' clocks may lie apart
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One field that differs: in the baseline ``before``, in the candidate ``after``."""
+    """One field that differs: in the baseline ``before``, in the candidate ``after``. ``hint`` is
+    what may explain it."""
 
     field: str
     before: str
     after: str
+    hint: str = ""
 
     def __str__(self) -> str:
         said = f"{self.field}: {_short(self.after)} now, {_short(self.before)} in the baseline"
-        return f"{said}: faults under load would not be seen" if self.field == CONCURRENCY else said
+        hint = "faults under load would not be seen" if self.field == CONCURRENCY else self.hint
+        return f"{said}: {hint}" if hint else said
 
 
 def key(observed: Observed) -> dict[str, str]:
@@ -70,11 +77,27 @@ def differing(now: Observed, baseline: Observed) -> tuple[Mismatch, ...]:
     ]
     for spec in now.plan.stages:
         found += _stage(spec, baseline.plan.stage(spec.stage))
-    found += [Mismatch(f, theirs[f], ours[f]) for f in _SERVED if _differ(f, ours, theirs)]
+    found += [
+        Mismatch(
+            f,
+            theirs[f],
+            ours[f],
+            _DATED if f == TEMPLATE and _may_be_the_day(now, baseline) else "",
+        )
+        for f in _SERVED
+        if _differ(f, ours, theirs)
+    ]
     # More at a time than the baseline is the harder test: a caveat.
     if _differ(CONCURRENCY, ours, theirs) and int(ours[CONCURRENCY]) < int(theirs[CONCURRENCY]):
         found.append(Mismatch(CONCURRENCY, theirs[CONCURRENCY], ours[CONCURRENCY]))
     return tuple(found)
+
+
+def _may_be_the_day(now: Observed, baseline: Observed) -> bool:
+    """True where a template that writes the day would make this difference: only ids are kept of
+    what it wrote, so that this is as much as can be told."""
+    days_of = _day(now), _day(baseline)
+    return None in days_of or days_of[0] != days_of[1]
 
 
 def problems(now: Observed, baseline: Observed) -> tuple[str, ...]:

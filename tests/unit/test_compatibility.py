@@ -223,6 +223,33 @@ def dated(candidate: str, baseline: str, **plan: object) -> Observed:
     return replace(observed, baseline=around(observed_on=baseline)(before()))
 
 
+def served_by(template: str) -> Change:
+    """With another fingerprint of the chat template."""
+    return lambda o: replace(
+        o, engines={k: replace(e, template_sha256=template) for k, e in o.engines.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "hinted"),
+    [
+        ("2026-11-30", "2026-12-01", True),
+        ("", "2026-12-01", True),
+        ("2026-12-01", "2026-12-01", False),
+    ],
+)
+def test_differing__a_template_with_the_date(then: str, now: str, hinted: bool) -> None:
+    """Another chat template on another day may be one that writes the date: what to do is said.
+    On the same day it is not."""
+    observed = served_by("d" * 64)(dated(now, then))
+    assert observed.baseline is not None
+    (found,) = compatibility.differing(observed, observed.baseline)
+
+    assert found.field == "chat template"
+    assert ("today's date" in str(found)) is hinted
+    assert ("--chat-template" in told(observed)[0][0]) is hinted
+
+
 def told(observed: Observed) -> tuple[list[str], list[str]]:
     """Problems and caveats."""
     assert observed.baseline is not None
