@@ -37,7 +37,7 @@ from iqaction.inputs import Request
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.report import Report
-from iqaction.stages._levels import FEWEST_LAUNCHES
+from iqaction.stages._levels import FEWEST_LAUNCHES, is_floorless
 from iqaction.verdict import Verdict
 
 
@@ -126,7 +126,7 @@ def refusals(one: Held) -> tuple[str, ...]:
 def floorless(observed: Observed, specs: Sequence[StageSpec]) -> tuple[str, ...]:
     """What keeps `score` from a PASS against these launches, where it must give one."""
     score = next((s for s in specs if s.stage == "score"), None)
-    if score is None or not score.required or score.params.get("floor") == "single":
+    if score is None or not score.required or is_floorless(score):
         return ()
     instead = "`floor: single` at `score` goes without"
     if observed.not_restarted:

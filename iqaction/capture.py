@@ -28,7 +28,7 @@ from iqaction.plan import Plan, StageSpec
 from iqaction.progress import Progress, Quiet
 from iqaction.runner import Connection, Job
 from iqaction.session import Outcome, RunOptions
-from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES
+from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES, is_floorless
 from iqaction.verdict import Verdict
 
 LAUNCHES = ENOUGH_LAUNCHES
@@ -169,7 +169,7 @@ def _checked(options: Options) -> Request:
 def needs_floor(specs: Iterable[StageSpec]) -> bool:
     """True where a stage is judged against the noise between launches: `score`, unless it says
     `floor: single`."""
-    return any(s.stage == "score" and s.params.get("floor") != "single" for s in specs)
+    return any(s.stage == "score" and not is_floorless(s) for s in specs)
 
 
 def _same_way(options: Options, kept: Observed | None) -> None:

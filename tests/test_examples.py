@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from iqaction import acceptance, addresses, anchor
 from iqaction.inputs import read_request
+from iqaction.stages._levels import is_floorless
+from iqaction.surfaces._around import ACCEPT
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -382,3 +385,34 @@ def test_dependabot__looks_at_everything_that_is_pinned():
     assert {u["package-ecosystem"] for u in found} == {"github-actions", "pip"}
     assert found[0]["directories"] == ["/", "/examples/*"]
     assert all(u["groups"] for u in found)
+
+
+def blocks() -> dict[str, str]:
+    """The files that the list of examples shows whole, by the name in their first line."""
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"```yaml\n# (\S+)\n(.*?)```", text, re.DOTALL)
+    return dict(found)
+
+
+def test_readme__accept() -> None:
+    """The acceptance that is shown is one, of the names that the report uses."""
+    (found,) = acceptance.read(blocks()[ACCEPT], ACCEPT)
+
+    assert (found.suite, found.check, found.field) == ("default", "score:reference.kl", "")
+
+
+def test_readme__anchor() -> None:
+    """The pin that is shown reads, with one step behind it."""
+    found = anchor.read(blocks()[anchor.NAME], anchor.NAME)
+
+    assert (len(found.pins), found.since_first("kl")) == (2, 0.0104)
+
+
+def test_readme__live_baseline() -> None:
+    """The plan that is shown compares two servers, and goes without a floor."""
+    found = read_request(blocks()["live.yml"], "live.yml")
+    (score,) = [s for s in found.stages if s.stage == "score"]
+
+    assert found.baseline.startswith("http://")
+    assert not addresses.is_same(found.baseline, found.endpoint)
+    assert is_floorless(score)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqaction.plan import Plan
+from iqaction.plan import Plan, StageSpec
 
 ONE_SIDED = 0.025
 _TWO_LOOKS = 0.0147  # Pocock's one-sided level for two looks that together spend .025
@@ -27,3 +27,8 @@ def alpha(plan: Plan, base: float = ONE_SIDED) -> float:
 def fewest_to_pass(plan: Plan) -> int:
     """The fewest prompts without any hit whose bound, at this plan's level, is within 5 %."""
     return FEWEST_TO_PASS_TWO_LOOKS if len(plan.looks) > 1 else FEWEST_TO_PASS
+
+
+def is_floorless(spec: StageSpec) -> bool:
+    """True where the plan goes without the noise between launches: `floor: single`."""
+    return spec.params.get("floor") == "single"

@@ -24,6 +24,7 @@ from iqaction.stages._base import Asking, Context, Round
 from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, all_usable, leg
 from iqaction.stages._forcing import forced, once_more
+from iqaction.stages._levels import is_floorless
 from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import (
     FRESH,
@@ -263,7 +264,7 @@ def _hits(context: Context, seen: _Seen) -> _broken.Hits:
 def judge(context: Context, baseline: Observed) -> LegResult:
     """The live leg's checks over the context's look."""
     seen = _look(context, baseline)
-    required, single = len(context.units), context.spec.params.get("floor") == "single"
+    required, single = len(context.units), is_floorless(context.spec)
     metrics = _TEXT_METRICS if seen.text_only else tuple(TITLES)
     asked = Asked(
         metrics,

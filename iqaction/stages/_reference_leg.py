@@ -20,7 +20,7 @@ from iqaction.stages import _broken, _movers, _score_tables
 from iqaction.stages._base import Context
 from iqaction.stages._checks import unproven
 from iqaction.stages._forced import Leg, Pairing, Reference, forced_along, leg
-from iqaction.stages._levels import ENOUGH_LAUNCHES
+from iqaction.stages._levels import ENOUGH_LAUNCHES, is_floorless
 from iqaction.stages._lost import NEVER, Lost
 from iqaction.stages._paths import FRESH, SCORE, scored
 from iqaction.stages._required import references
@@ -113,7 +113,7 @@ def judge(context: Context, baseline: Observed) -> LegResult:
     """The leg's checks over the context's look."""
     seen = _look(context, baseline)
     candidate, floors, required = seen.candidate, seen.floors, len(context.units)
-    single = context.spec.params.get("floor") == "single"
+    single = is_floorless(context.spec)
     repeats = len(baseline.not_restarted)
     asked = Asked(METRICS, required, "reference", "reference leg", len(floors), single, repeats)
     measured = measure(candidate, floors, asked)

@@ -15,7 +15,7 @@ from iqaction.counts import counted
 from iqaction.observed import Observed
 from iqaction.plan import StageSpec
 from iqaction.stages._forced import Leg, Pairing, leg
-from iqaction.stages._levels import FEWEST_LAUNCHES, alpha, fewest_to_pass
+from iqaction.stages._levels import FEWEST_LAUNCHES, alpha, fewest_to_pass, is_floorless
 from iqaction.stages._paths import SCORE
 from iqaction.stages._required import references
 from iqaction.stages._score_metrics import TITLES, UNITS, per_prompt
@@ -88,7 +88,7 @@ def _why_not(observed: Observed, spec: StageSpec, prompts: int) -> str:
     fewest = fewest_to_pass(observed.plan)
     if prompts < fewest:
         return f"fewer than {fewest} prompts cannot PASS ({prompts} can be compared with)"
-    if spec.params.get("floor") == "single":
+    if is_floorless(spec):
         return "floor: single: the noise between launches is not counted"
     if observed.not_restarted:
         return "the server was not restarted between launches: what a restart changes is not known"

@@ -14,6 +14,7 @@ from iqaction.report import Check, Coverage, StageResult
 from iqaction.stages import _live, _reference_leg, _repeatable, _self_leg, _template
 from iqaction.stages._base import Context
 from iqaction.stages._checks import lacks_only_prompts, unproven, verdict_of
+from iqaction.stages._levels import is_floorless
 from iqaction.stages._paths import NO_TEXT, SCORE, TRAJECTORY, Kept, generation, scored
 from iqaction.stages._reference_leg import LegResult
 from iqaction.stages._required import evidence_lost, references
@@ -199,7 +200,7 @@ def _meaning(first: LegResult | None, own: SelfLeg | None) -> tuple[str, ...]:
 
 def _restart(context: Context, baseline: Observed) -> tuple[str, ...]:
     """What to do about launches that none of the checks can PASS against."""
-    if not baseline.not_restarted or context.spec.params.get("floor") == "single":
+    if not baseline.not_restarted or is_floorless(context.spec):
         return ()
     return (
         "capture the baseline with `--relaunch-command`, or set `floor: single` at `score` in the "

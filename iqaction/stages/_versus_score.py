@@ -19,6 +19,7 @@ from iqaction.rows import Rows
 from iqaction.stages import _movers
 from iqaction.stages._base import Context
 from iqaction.stages._forced import Leg, Pairing, forced_along, leg
+from iqaction.stages._levels import is_floorless
 from iqaction.stages._required import Required, references
 from iqaction.stages._score_metrics import RESAMPLES, TITLES, UNITS, per_prompt
 from iqaction.stats.noninferiority import judge_means
@@ -125,7 +126,7 @@ def _noise(
 ) -> NDArray[np.float64] | None:
     """Each relaunch's mean over the prompts, (L, m); None where there are fewer than two."""
     relaunched = [(u, found[u].relaunches) for u in units]
-    if len(relaunched[0][1]) < 2 or context.spec.params.get("floor") == "single":
+    if len(relaunched[0][1]) < 2 or is_floorless(context.spec):
         return None
     legs = [
         leg(Pairing(u, found[u].reference.rows, each[i]) for u, each in relaunched)

@@ -42,3 +42,10 @@ def test_fewest_to_pass() -> None:
 
     assert clopper_pearson_upper(0, n, 0.95) <= _levels.WORST_SHARE
     assert clopper_pearson_upper(0, n - 1, 0.95) > _levels.WORST_SHARE
+
+
+def test_is_floorless() -> None:
+    """Only `floor: single` goes without the noise between launches."""
+    specs = [WORLD.plan(floor=floor).stage("score") for floor in ("single", "launches")]
+
+    assert [spec is not None and _levels.is_floorless(spec) for spec in specs] == [True, False]
