@@ -40,7 +40,7 @@ def test_boot__answers_and_stops(host):
     assert booted.log.stat().st_mode & 0o777 == 0o600
     assert booted.lease.stat().st_mode & 0o777 == 0o600
 
-    assert stopping.stop(booted.lease, host.world) == "1 processes ended"
+    assert stopping.stop(booted.lease, host.world) == "1 process ended"
     assert asks(booted.endpoint) != ""
     assert not booted.lease.exists()
     assert stopping.stop(booted.lease, host.world) == stopping.NOTHING
@@ -55,7 +55,7 @@ def test_boot__survives_the_step(host):
 
     assert job.returncode == 0, said
     assert asks(spec.endpoint) == ""
-    assert stopping.stop_work(host.leases, spec.work, host.world) == "1 processes ended"
+    assert stopping.stop_work(host.leases, spec.work, host.world) == "1 process ended"
     assert asks(spec.endpoint) != ""
 
 
@@ -170,7 +170,7 @@ def test_boot__command_starts_a_daemon(host):
     [pid] = alive(held)
     assert held.leader is not None
     assert processes.find(pid).session != held.leader.pid
-    assert stopping.stop(booted.lease, host.world) == "1 processes ended"
+    assert stopping.stop(booted.lease, host.world) == "1 process ended"
     assert asks(booted.endpoint) != ""
 
 
@@ -191,7 +191,7 @@ def test_boot__stop_command_goes_first(host):
 
     said = stopping.stop(booted.lease, host.world)
 
-    assert said == "stop command failed (exit code 3); 1 processes ended"
+    assert said == "stop command failed (exit code 3); 1 process ended"
     assert (host.folder / "stopped").exists()
 
 
@@ -411,7 +411,7 @@ def test_boot__killed_before_the_lease_was_complete(host):
     [held] = host.held()
     lease.write(host.leases, type(held)(**{**vars(held), "leader": None}))
 
-    assert stopping.stop(booted.lease, host.world) == "1 processes ended"
+    assert stopping.stop(booted.lease, host.world) == "1 process ended"
     assert asks(booted.endpoint) != ""
 
 

@@ -26,7 +26,7 @@ def reaped(leases: Path, whose=None, now=2_000.0, fails=()):
         asked.append(path.stem)
         if path.stem in fails:
             raise BootError("it does not end")
-        return "1 processes ended"
+        return "1 process ended"
 
     lease.reap(leases, whose or owner(), now, stop, said)
     return asked, said.text

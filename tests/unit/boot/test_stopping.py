@@ -69,7 +69,7 @@ def test_stop__another_mark(tmp_path):
     held = a_lease()
     path = lease.write(tmp_path, held)
     with sleeper(held.mark) as ours, sleeper("e" * 32) as other, sleeper() as unmarked:
-        assert stopping.stop(path, WORLD, HURRY) == "1 processes ended"
+        assert stopping.stop(path, WORLD, HURRY) == "1 process ended"
         assert ours.wait(5) == -signal.SIGTERM
         assert other.poll() is None
         assert unmarked.poll() is None
@@ -105,7 +105,7 @@ def test_stop__a_stopped_process(tmp_path):
     with sleeper(held.mark) as ours:
         os.kill(ours.pid, signal.SIGSTOP)
 
-        assert stopping.stop(path, WORLD) == "1 processes ended"
+        assert stopping.stop(path, WORLD) == "1 process ended"
 
 
 def test_stop__gone_already(tmp_path):
