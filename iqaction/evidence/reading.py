@@ -257,9 +257,8 @@ class _Reading:
         prompts = {p.id: p for p in found.prompts if p.id in wanted}
         lost = [i for i in plan.prompt_ids if i not in prompts]
         if lost:
-            self.problems.append(
-                f"{place}: {counted(len(lost), 'prompt')} of the plan missing, as {lost[0]}"
-            )
+            said = counted(len(lost), "prompt of the plan is", "prompts of the plan are")
+            self.problems.append(f"{place}: {said} missing, as {lost[0]}")
         return prompts
 
     def read_data(self, plan: Plan) -> dict[str, bytes]:
