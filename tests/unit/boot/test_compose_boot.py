@@ -49,9 +49,7 @@ def test_compose__answers_and_stops(compose_host, docker, serves):
 
     said = stopping.stop(booted.lease, host.world)
 
-    assert (
-        said == f"1 process ended; docker compose down of {held.project}"
-    )  # who follows the log
+    assert said == f"1 process ended; docker compose down of {held.project}"  # who follows the log
     assert docker.state["projects"] == {}
     assert asks(booted.endpoint) != ""
     assert list(host.leases.iterdir()) == []
