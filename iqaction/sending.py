@@ -16,6 +16,7 @@ from iqaction.errors import EngineError
 from iqaction.interrupts import LOOK_S
 
 _GONE_AFTER = 8  # consecutive transport failures after which an endpoint is given up
+_SILENT_S = 900.0  # or as long without an answer, where each takes until its timeout
 
 
 def is_cut(answer: Answer) -> bool:
@@ -58,20 +59,23 @@ class Budget:
 
 
 class _Breaker:
-    """Gives an endpoint up after several transport failures in a row, so that a dead one ends the
-    stage within minutes and not after every call has timed out."""
+    """Gives an endpoint up after several transport failures in a row, or after minutes in which
+    nothing but such failures came: a dead one ends the stage, whether it refuses or is silent, and
+    not every call has to time out."""
 
     def __init__(self, in_flight: int) -> None:
-        self._limit = _GONE_AFTER + in_flight
-        self._row = 0
+        self._in_flight = in_flight
+        self._row, self._lost_s = 0, 0.0
 
     def saw(self, observation: Observation) -> None:
         answer = observation.answer
         if not (isinstance(answer, Failure) and answer.kind in TRANSPORT):
-            self._row = 0
+            self._row, self._lost_s = 0, 0.0
             return
         self._row += 1
-        if self._row >= self._limit:
+        self._lost_s += observation.elapsed_s
+        silent = self._row > 1 and self._lost_s >= _SILENT_S * self._in_flight
+        if silent or self._row >= _GONE_AFTER + self._in_flight:
             raise EngineError(
                 f"the endpoint stopped answering: {self._row} requests in a row failed "
                 f"({answer.message})",

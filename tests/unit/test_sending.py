@@ -97,6 +97,35 @@ def test_send__a_dead_endpoint_is_given_up() -> None:
     assert any(isinstance(o.answer, Generation) for o in seen)
 
 
+@pytest.mark.parametrize(("in_flight", "asked"), [(1, 2), (4, 6)])
+def test_send__a_silent_endpoint_is_given_up(in_flight: int, asked: int) -> None:
+    """Where each call takes ten minutes to time out, a few are enough."""
+
+    def silent(call: Call) -> Observation:
+        gone = Failure(FailureKind.TIMEOUT, "no answer within 600 s")
+        return Observation(call.tag, digest(call), gone, 1, 600.0)
+
+    seen: list[Observation] = []
+    sent = send((lane(Arm.CANDIDATE, 500, silent, in_flight),), lambda: None)
+
+    with pytest.raises(EngineError, match="stopped answering"):
+        seen.extend(observation for _, observation in sent)
+
+    assert asked <= len(seen) < asked + in_flight
+
+
+def test_send__slow_now_and_then() -> None:
+    """Timeouts with answers between them end nothing, however long they took."""
+
+    def ask(call: Call) -> Observation:
+        if int(call.tag.unit[2:]) % 3 == 0:
+            return fine(call)
+        gone = Failure(FailureKind.TIMEOUT, "no answer within 400 s")
+        return Observation(call.tag, digest(call), gone, 1, 400.0)
+
+    assert len(list(send((lane(Arm.CANDIDATE, 60, ask),), lambda: None))) == 60
+
+
 def test_send__one_budget_does_not_end_the_other_lane() -> None:
     """A lane whose time is spent leaves a mark; the other is sent to its end."""
     time = iter(range(10**6))
