@@ -118,7 +118,8 @@ def test_boot(
     assert serving.starts == 1
     assert not answers(serving.port)
     assert leases(runner_cache) == []
-    assert list(home.iterdir()) == []
+    # pip asks rustc for its version, and rustup makes itself a folder for that.
+    assert {p.name for p in home.iterdir()} <= {".rustup"}
     assert shown(done, "BEFORE") == shown(done, "AFTER")
     assert done.obeyed("set-env", "add-path") == []
     machine = done.report()["machine"]
