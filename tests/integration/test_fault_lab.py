@@ -1,132 +1,257 @@
 """Faults of network and server: what can be recovered changes nothing, what is lost proves nothing.
 
-The reference is SmolLM2-135M at F16, asked for all five stages; the candidates are F16 again, which
-PASSes what is required, and Q4_0, which FAILs. Each question is computed once and then answered
-from memory, so that a run with faults and one without differ in the faults only.
+Each test prints its rows of a table: fault, how often injected, answered in spite of it, lost, and
+wrong verdicts. A question is lost where the evidence holds no answer to it in the end.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from integration.captured import LAUNCHES, Capture, as_lines, demo_prompts, served
-from integration.fault_lab import CAP, Fault, FaultLab, Faults
-from integration.stand_in import CHAT, FORCE, Ask, Memory, StandIn
+from integration.fault_lab import Fault, FaultLab, Faults
+from integration.faulty_world import FEW, World, bare, hasty, world
+from integration.stand_in import CHAT, Ask, Said, StandIn
 
 from iqaction import http, session
 from iqaction.calls import Failure
-from iqaction.demo_engine import LlamaServer
 from iqaction.evidence.store import Folder
 from iqaction.progress import Quiet
-from iqaction.report import NO_RUN, Report
-from iqaction.session import Outcome, RunOptions
+from iqaction.report import Report, StageResult
+from iqaction.session import Outcome
 from iqaction.verdict import Verdict
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+__all__ = ["hasty", "world"]  # fixtures
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.usefixtures("hasty")]
 
-PROBLEMS = Path(__file__).parents[1] / "data" / "gsm8k_problems.jsonl"
-PLAN = """\
-suite: lab
-stages:
-  - trajectory: {prompts: prompts.jsonl, limit: 64, max_tokens: 8, concurrency: 2}
-  - score: {legs: [reference, self]}
-  - gsm8k: {data: problems.jsonl, limit: 8, max_tokens: 24, required: false}
-  - niah: {lengths: [160], depths: [0.1, 0.9], trials: 2, max_tokens: 16, required: false}
-  - sampling: {temperature: 0.8, top_k: 20, top_p: 1.0, prompts: 8, draws: 16, tokens: 8,
-               required: false}
-"""
-RATE = 0.1
-_HASTE = 0.05  # of the client's waits between two tries
+MODELS = {"F16": Verdict.PASS, "Q4_0": Verdict.FAIL}
+"""And their verdicts."""
 
 
-@dataclass
-class World:
-    """A reference of all stages, and what two candidates answered."""
-
-    home: Path
-    engine: str
-    memories: dict[str, Memory]
-    number: Iterator[int] = field(default_factory=itertools.count)
-
-    @property
-    def plan(self) -> Path:
-        return self.home / "plan.yml"
-
-    def options(self, name: str, url: str) -> RunOptions:
-        return RunOptions(
-            self.home / name, self.plan, url, baseline=str(self.home / "reference")
-        )
-
-    def run(self, model: str, faults: Faults, *, silence: float = 0.2) -> Outcome:
-        """One comparison with faults on the way."""
-        name = f"{model}-{next(self.number)}"
-        with (
-            StandIn(self.engine, memory=self.memories[model]) as engine,
-            FaultLab(engine, faults, silence=silence) as lab,
-        ):
-            return session.run(self.options(name, lab.url), progress=Quiet())
+def lost(outcome: Outcome) -> int:
+    """Questions that have no answer in the evidence, asked again too."""
+    with Folder.open(outcome.folder) as folder:
+        seen = folder.load(alone=True).seen
+    answered: dict[tuple[object, ...], bool] = {}
+    for stage, kept in seen.items():
+        for tag, o in kept.items():
+            key = (stage, tag.arm, tag.leg, tag.unit, tag.launch)
+            answered[key] = answered.get(key, False) or not isinstance(o.answer, Failure)
+    return sum(not x for x in answered.values())
 
 
-@pytest.fixture(scope="module")
-def world(capture: Capture, memory: Memory, engine: str, weights, tmp_path_factory) -> World:
-    home = tmp_path_factory.mktemp("lab")
-    (home / "prompts.jsonl").write_text(as_lines(demo_prompts(64)))
-    (home / "plan.yml").write_text(PLAN)
-    shutil.copy(PROBLEMS, home / "problems.jsonl")
-    found = World(home, engine, {"F16": memory, "Q4_0": Memory()})
-    t=time.time()
-    with StandIn(engine, memory=memory) as between:
-        for launch in range(LAUNCHES + 1):
-            options = RunOptions(home / "reference", found.plan, between.url, launch=launch)
-            assert session.observe(options, progress=Quiet()).complete
-    print("capture", time.time()-t); t=time.time()
-    with (
-        LlamaServer(served(weights("Q4_0"))) as server,
-        StandIn(server.url, memory=found.memories["Q4_0"]) as between,
-    ):
-        assert session.run(found.options("q4_0", between.url), progress=Quiet()).complete
-    print("q4_0", time.time()-t); t=time.time()
-    return found
+def tell(what: str, faults: Faults, outcome: Outcome, right: tuple[Verdict, ...]) -> None:
+    """One row of the table."""
+    injected, gone = sum(faults.injected.values()), lost(outcome)
+    wrong = int(outcome.report.verdict not in right)
+    row = f"{injected:8d} {max(0, injected - gone):8d} {gone:6d} {wrong:6d}"
+    print(f"{what:52s} {row}  {outcome.report.verdict.value}")
+
+
+def same(expected: Report, actual: Report) -> None:
+    """Assert that two runs say the same: first what a reader would look at, then everything."""
+    assert expected.verdict is actual.verdict
+    for before, after in zip(expected.stages, actual.stages, strict=True):
+        assert before.coverage == after.coverage
+        for one, other in zip(before.checks, after.checks, strict=True):
+            assert one == other
+        assert before == after
+    assert bare(expected) == bare(actual)
+
+
+# What can be recovered.
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_recovered__all_kinds_mixed(world: World, model: str) -> None:
+    """A tenth of all requests hit by faults of any kind: the report is that of a run without."""
+    faults = Faults()
+    outcome = world.run(model, faults)
+    tell(f"{model}: all kinds mixed", faults, outcome, (MODELS[model],))
+
+    assert world.undisturbed[model].verdict is MODELS[model]
+    assert sum(faults.injected.values()) > 0.05 * faults.requests
+    assert len(faults.injected) > len(Fault) / 2
+    same(world.undisturbed[model], outcome.report)
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda f: f.name.lower())
+@pytest.mark.parametrize("model", ["F16", pytest.param("Q4_0", marks=pytest.mark.full)])
+def test_recovered__each_kind_alone(world: World, model: str, fault: Fault) -> None:
+    """A tenth of all requests hit by one kind of fault: the report is that of a run without."""
+    faults = Faults((fault,))
+    outcome = world.run(model, faults)
+    tell(f"{model}: {fault.value}", faults, outcome, (MODELS[model],))
+
+    assert faults.injected[fault] > 0
+    same(world.undisturbed[model], outcome.report)
+
+
+# What cannot be recovered.
+
+WAY = (  # the network or a proxy: nothing is known of the model
+    Fault.PAGE_502,
+    Fault.BUSY_SECONDS,
+    Fault.BUSY_DATE,
+    Fault.RESET_BEFORE,
+    Fault.RESET_WITHIN,
+    Fault.TRUNCATED,
+    Fault.TOO_LONG,
+    Fault.SURPLUS,
+    Fault.HANG,
+)
+ENGINE = (Fault.ERROR_500, Fault.ABORTED, Fault.BOMB)  # the engine fails, reproducibly
+UNITS_LOST = frozenset({"writing-01", "code-04"})
+_PATIENCE_S = 0.3
+
+
+def full_but(few: tuple[Fault, ...], every: tuple[Fault, ...]) -> list[object]:
+    marks = {f: () if f in few else (pytest.mark.full,) for f in every}
+    return [pytest.param(f, marks=m, id=f.name.lower()) for f, m in marks.items()]
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that waits less between two tries, and takes answers of one megabyte at most."""
-    wire = functools.partial(
-        http.Wire, sleep=lambda s: time.sleep(_HASTE * s), max_body=CAP
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client for which an answer that does not begin soon has timed out."""
+    monkeypatch.setattr(http, "Wire", functools.partial(http.Wire, read_timeout=_PATIENCE_S))
+
+
+def stage(report: Report, name: str) -> StageResult:
+    return next(s for s in report.stages if s.stage == name)
+
+
+def prompts_lost(world: World, model: str, fault: Fault, units: frozenset[str]) -> Outcome:
+    faults = Faults((fault,), chosen=world.asks_about(units))
+    outcome = world.run(model, faults, silence=2 * _PATIENCE_S)
+    tell(f"{model}: always {fault.value}", faults, outcome, (Verdict.UNPROVEN, Verdict.FAIL))
+    assert faults.injected[fault] > 0
+    return outcome
+
+
+def names_them(report: Report, units: frozenset[str], name: str) -> None:
+    """Assert that a stage counts and names the prompts it lacks."""
+    found = stage(report, name)
+
+    assert found.coverage.required - found.coverage.observed == len(units)
+    assert units == {*found.coverage.failed, *found.coverage.missing}
+    assert units <= {f.unit for f in found.faults}
+    assert any(str(len(units)) in c.reason for c in found.checks)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", full_but((Fault.PAGE_502, Fault.RESET_BEFORE, Fault.HANG), WAY))
+def test_lost__by_the_way(world: World, fault: Fault) -> None:
+    """Prompts whose every request is lost on the way: UNPROVEN, and they are counted and named."""
+    outcome = prompts_lost(world, "F16", fault, UNITS_LOST)
+
+    assert outcome.report.verdict is Verdict.UNPROVEN
+    for name in ("trajectory", "score"):
+        assert stage(outcome.report, name).verdict is Verdict.UNPROVEN
+        names_them(outcome.report, UNITS_LOST, name)
+    assert "writing-01" in {f.unit for f in stage(outcome.report, "sampling").faults}
+
+
+@pytest.mark.parametrize("fault", full_but((Fault.ERROR_500,), ENGINE))
+def test_lost__by_the_engine(world: World, fault: Fault) -> None:
+    """Prompts that the engine fails on again and again: broken ones, never PASS, and named."""
+    outcome = prompts_lost(world, "F16", fault, UNITS_LOST)
+
+    assert outcome.report.verdict in (Verdict.UNPROVEN, Verdict.FAIL)
+    names_them(outcome.report, UNITS_LOST, "trajectory")
+    assert UNITS_LOST == set(stage(outcome.report, "trajectory").coverage.failed)
+
+
+@pytest.mark.parametrize("fault", full_but((Fault.RESET_WITHIN,), (*WAY, *ENGINE)))
+@pytest.mark.usefixtures("impatient")
+def test_lost__in_every_stage(world: World, fault: Fault) -> None:
+    """One question of gsm8k and one of niah lost: each stage says that it lacks one."""
+    marks = ("Ana has 20 marbles", "secret code")
+    first: dict[str, str] = {}
+
+    def chosen(ask: Ask) -> bool:
+        if ask.path != CHAT:
+            return False
+        text = ask.body["messages"][-1]["content"]
+        mark = next((m for m in marks if m in text), "")
+        return bool(mark) and first.setdefault(mark, text) == text
+
+    faults = Faults((fault,), chosen=chosen)
+    outcome = world.run("F16", faults, silence=2 * _PATIENCE_S)
+    tell(f"gsm8k, niah: always {fault.value}", faults, outcome, (Verdict.PASS,))
+
+    for name in ("gsm8k", "niah"):
+        found = stage(outcome.report, name)
+        assert found.verdict is not Verdict.PASS
+        assert found.coverage.required - found.coverage.observed == 1
+        assert len(found.faults) == 1
+
+
+@pytest.mark.parametrize(
+    "size", [1, FEW // 2, FEW, *(pytest.param(n, marks=pytest.mark.full) for n in (2, 4, 8, 16))]
+)
+@pytest.mark.parametrize("fault", [Fault.RESET_BEFORE, Fault.ERROR_500], ids=["way", "engine"])
+def test_lost__what_speaks_against_the_candidate(world: World, size: int, fault: Fault) -> None:
+    """The worst prompts of a candidate that FAILs are lost, few or all: it never PASSes."""
+    worst = sorted(
+        stage(world.undisturbed["Q4_0"], "score").faults, key=lambda f: (f.kind, f.detail)
     )
-    monkeypatch.setattr(http, "Wire", wire)
+    against = list(dict.fromkeys(f.unit for f in worst))
+    outcome = prompts_lost(world, "Q4_0", fault, frozenset(against[:size]))
+
+    assert len(against) > FEW / 2
+    assert outcome.report.verdict in (Verdict.FAIL, Verdict.UNPROVEN, Verdict.NOT_RUN)
+    for name in ("trajectory", "score"):
+        assert stage(outcome.report, name).verdict is not Verdict.PASS
 
 
-def test_probe(world: World, hasty: None) -> None:
-    for model in ("F16", "Q4_0"):
-        for kinds in ((), *((k,) for k in Fault), tuple(Fault)):
-            faults = Faults(kinds or tuple(Fault), rate=RATE if kinds else 0)
-            t = time.time()
-            out = world.run(model, faults)
-            if not kinds:
-                plain = out.report
-                print(model, out.report.verdict, [(s.stage, s.verdict, s.coverage) for s in out.report.stages])
-                for s in out.report.stages:
-                    for c in s.checks: print("   ", c.metric, c.verdict.value, c.reason[:150])
-                print(faults.requests, time.time() - t, world.memories[model].fresh)
-                continue
-            bare = lambda r: replace(r, run=NO_RUN, baseline_run=NO_RUN, evidence_root="", caveats=())
-            same = bare(out.report) == bare(plain)
-            print(kinds[0].name if len(kinds) == 1 else "ALL", out.report.verdict.value, dict(faults.injected), faults.requests, f"{time.time()-t:.1f}", "SAME" if same else "DIFFERENT", out.problem[:100])
-            if not same:
-                a, b = bare(out.report), bare(plain)
-                for f in vars(a):
-                    if f != "stages" and getattr(a, f) != getattr(b, f): print("   ", f, getattr(a, f), getattr(b, f))
-                for s, p in zip(a.stages, b.stages):
-                    for f in vars(s):
-                        if getattr(s, f) != getattr(p, f):
-                            x = getattr(s, f)
-                            print("   ", s.stage, f, str(x)[:300])
+# The end of an endpoint.
+
+_ENOUGH = 90  # requests answered before it dies, in the middle of the texts
+_MOST_SENT = 100  # requests that one who knocks at a dead door may still send
+_SOON_S = 60.0
+
+
+@pytest.mark.parametrize("death", ["leave", "break_down"])
+def test_dead__ends_soon_and_continues(world: World, death: str, tmp_path: Path) -> None:
+    """An endpoint that dies for good ends the run soon, with what was measured kept; a live one
+    lets it continue to the report of a run that nothing disturbed."""
+    seen: list[float] = []
+
+    def hear(ask: Ask) -> Ask | Said:
+        seen.append(time.monotonic())
+        if len(seen) == _ENOUGH:
+            dying: Callable[[], None] = getattr(lab, death)
+            dying()
+        return ask
+
+    faults = Faults(rate=0)
+    name = world.fresh("F16")
+    with StandIn(world.engine, hear=hear, memory=world.memories["F16"]) as engine:
+        with FaultLab(engine, faults) as lab:
+            outcome = session.run(world.options("F16", name, lab.url), progress=Quiet())
+        took, knocks = time.monotonic() - seen[_ENOUGH - 1], faults.requests - _ENOUGH
+        tell(f"dead for good ({death})", faults, outcome, (Verdict.UNPROVEN,))
+        again = Faults(rate=0)
+        with FaultLab(engine, again, port=lab.port) as lab:
+            whole = session.run(world.options("F16", name, lab.url), progress=Quiet())
+
+    assert not outcome.complete
+    assert "the endpoint stopped answering" in outcome.problem
+    assert "continues where it stopped" in outcome.problem
+    assert outcome.report.verdict is Verdict.UNPROVEN
+    assert knocks < _MOST_SENT
+    assert took < _SOON_S
+    assert 0 < stage(outcome.report, "trajectory").coverage.observed < 64
+    assert whole.complete
+    assert len(seen) - _ENOUGH < world_size(world)
+    same(world.undisturbed["F16"], whole.report)
+
+
+def world_size(world: World) -> int:
+    """Requests of a run that nothing disturbs."""
+    faults = Faults(rate=0)
+    world.run("F16", faults)
+    return faults.requests
