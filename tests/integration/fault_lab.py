@@ -25,9 +25,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any, BinaryIO
 
-from integration.stand_in import CHAT, Ask, Said, StandIn
+from integration.stand_in import CHAT, FORCE, Ask, Said, StandIn
 
 CAP = 1 << 20  # bytes: the client's limit for an answer in these tests
 _PIECES = 12  # of a trickle
@@ -56,6 +57,14 @@ class Fault(str, enum.Enum):
     ABORTED = "200 with finish_reason abort"
 
 
+# A late copy of token ids is not tried with the others: it has nothing by which it could be told
+# from an answer. An abort is a matter of texts.
+ONLY: Mapping[Fault, tuple[str, ...]] = {
+    Fault.ABORTED: (CHAT,),
+    Fault.TWICE_LATE: (CHAT, FORCE),
+}
+
+
 @dataclass
 class Faults:
     """Which requests are hit, and by what; counts what was done.
@@ -64,8 +73,13 @@ class Faults:
     ----------
     rate
         Share of the requests, decided for each by itself: one that is sent again is one more.
-    chosen
-        Hits these, always, in place of a share of all.
+    among
+        Which requests may be hit at all.
+    only
+        The paths on which a kind is injected, where that is not all.
+    exchanges
+        How often the answer to one question is exchanged at most. Draws (a temperature) never are:
+        one is as good as another, and repeated from memory it is not independent of it.
     most
         How often a kind that takes long is injected at most.
     """
@@ -73,11 +87,14 @@ class Faults:
     kinds: tuple[Fault, ...] = tuple(Fault)
     rate: float = 0.1
     seed: int = 1
-    chosen: Callable[[Ask], bool] | None = None
+    among: Callable[[Ask], bool] = lambda ask: True
     most: Mapping[Fault, int] = field(default_factory=lambda: {Fault.RESTART: 3})
+    exchanges: int = 1
+    only: Mapping[Fault, tuple[str, ...]] = field(default_factory=lambda: ONLY)
     injected: Counter[Fault] = field(default_factory=Counter)
     requests: int = 0
     _nth: Counter[str] = field(default_factory=Counter)
+    _exchanged: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, ask: Ask) -> Fault | None:
@@ -87,9 +104,8 @@ class Faults:
             self.requests += 1
             self._nth[ask.key] += 1
             rng = random.Random(f"{self.seed} {self._nth[ask.key]} {ask.key}")
-        hit = self.chosen(ask) if self.chosen else rng.random() < self.rate
-        fault = rng.choice(self.kinds)
-        if not hit or (fault is Fault.ABORTED and ask.path != CHAT):
+        hit, fault = rng.random() < self.rate, rng.choice(self.kinds)
+        if not hit or not self.among(ask) or ask.path not in self.only.get(fault, (ask.path,)):
             return None
         with self._lock:
             return None if self.injected[fault] >= self.most.get(fault, 1 << 30) else fault
@@ -97,6 +113,15 @@ class Faults:
     def count(self, fault: Fault) -> None:
         with self._lock:
             self.injected[fault] += 1
+
+    def may_be_exchanged(self, ask: Ask) -> bool:
+        is_draw = isinstance(ask.body, dict) and bool(ask.body.get("temperature"))
+        return not is_draw and self._exchanged[ask.key] < self.exchanges
+
+    def exchanged(self, ask: Ask) -> None:
+        self.count(Fault.SWAPPED)
+        with self._lock:
+            self._exchanged[ask.key] += 1
 
 
 @dataclass(frozen=True)
@@ -107,9 +132,7 @@ class Sent:
     then: str = "open"  # or "close", or "reset"
 
 
-def http(
-    said: Said, *, length: int | None = None, more: Mapping[str, str] | None = None
-) -> bytes:
+def http(said: Said, *, length: int | None = None, more: Mapping[str, str] | None = None) -> bytes:
     """An answer as it goes over the wire."""
     told = len(said.data) if length is None else length
     head = {"Content-Type": said.type, "Content-Length": str(told), **(more or {})}
@@ -290,11 +313,11 @@ class FaultLab:
                 return self.restart()
             try:
                 said = self.engine.answer(ask)
-            except OSError:  # the engine itself has gone
+            except (OSError, HTTPException):  # the engine itself has gone
                 return reset(sock)
             if late:
                 self.faults.count(Fault.TWICE_LATE)
-            sent = self._sent(fault, said, late)
+            sent = self._sent(ask, fault, said, late)
             if sock not in self._open:  # the endpoint left meanwhile
                 return reset(sock)
             self._write(sock, sent, slowly=fault is Fault.TRICKLE)
@@ -304,12 +327,13 @@ class FaultLab:
                 return
             late = http(said) if fault is Fault.TWICE_LATE else b""
 
-    def _sent(self, fault: Fault | None, said: Said, late: bytes) -> Sent:
+    def _sent(self, ask: Ask, fault: Fault | None, said: Said, late: bytes) -> Sent:
         """What is sent to one request: ``late`` is what an earlier one left over."""
-        exchanged = self._exchanged(said, begin=fault is Fault.SWAPPED)
-        if exchanged is not None:
-            self.faults.count(Fault.SWAPPED)
-            return Sent(late + http(exchanged))
+        if self.faults.may_be_exchanged(ask):
+            exchanged = self._exchanged(said, begin=fault is Fault.SWAPPED)
+            if exchanged is not None:
+                self.faults.exchanged(ask)
+                return Sent(late + http(exchanged))
         if fault is None or fault in (Fault.SWAPPED, Fault.TWICE_LATE):
             return Sent(late + http(said))
         self.faults.count(fault)

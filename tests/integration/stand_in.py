@@ -127,6 +127,10 @@ class StandIn:
                 self._now -= 1
                 self._busy.notify_all()
 
+    def turn_to(self, engine: str) -> None:
+        """From now on ask that server."""
+        self._engine = engine
+
     def settle(self) -> None:
         """Wait until no request is being answered."""
         with self._busy:

@@ -7,13 +7,14 @@ wrong verdicts. A question is lost where the evidence holds no answer to it in t
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from integration.fault_lab import Fault, FaultLab, Faults
-from integration.faulty_world import FEW, World, bare, hasty, world
+from integration.faulty_world import FEW, PROBLEMS, World, bare, hasty, world
 from integration.stand_in import CHAT, Ask, Said, StandIn
 
 from iqaction import http, session
@@ -90,6 +91,30 @@ def test_recovered__each_kind_alone(world: World, model: str, fault: Fault) -> N
     same(world.undisturbed[model], outcome.report)
 
 
+@pytest.mark.xfail(reason="a late copy of token ids is taken for the ids of the next text")
+def test_recovered__late_copy_of_tokens(world: World) -> None:
+    """Answers of the tokenizer that come once more before the next one: the same report."""
+    faults = Faults((Fault.TWICE_LATE,), among=lambda ask: ask.path == "/tokenize", only={})
+    outcome = world.run("F16", faults)
+    tell("F16: token ids again before the next ones", faults, outcome, (Verdict.PASS,))
+
+    same(world.undisturbed["F16"], outcome.report)
+
+
+@pytest.mark.xfail(
+    reason="an answer to another question is asked anew once, then taken", strict=False
+)
+def test_recovered__exchanged_twice(world: World) -> None:
+    """Two texts that are exchanged, and exchanged again when asked anew: the same report."""
+    pair = world.asks_about(frozenset({"how_to-01", "writing-01"}))
+    faults = Faults((Fault.SWAPPED,), 1.0, among=lambda a: a.path == CHAT and pair(a), exchanges=2)
+    outcome = world.run("F16", faults)
+    tell("F16: answers exchanged twice in a row", faults, outcome, (Verdict.PASS,))
+
+    assert faults.injected[Fault.SWAPPED] >= 4
+    same(world.undisturbed["F16"], outcome.report)
+
+
 # What cannot be recovered.
 
 WAY = (  # the network or a proxy: nothing is known of the model
@@ -124,7 +149,7 @@ def stage(report: Report, name: str) -> StageResult:
 
 
 def prompts_lost(world: World, model: str, fault: Fault, units: frozenset[str]) -> Outcome:
-    faults = Faults((fault,), chosen=world.asks_about(units))
+    faults = Faults((fault,), 1.0, among=world.asks_about(units))
     outcome = world.run(model, faults, silence=2 * _PATIENCE_S)
     tell(f"{model}: always {fault.value}", faults, outcome, (Verdict.UNPROVEN, Verdict.FAIL))
     assert faults.injected[fault] > 0
@@ -168,17 +193,16 @@ def test_lost__by_the_engine(world: World, fault: Fault) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_lost__in_every_stage(world: World, fault: Fault) -> None:
     """One question of gsm8k and one of niah lost: each stage says that it lacks one."""
-    marks = ("Ana has 20 marbles", "secret code")
-    first: dict[str, str] = {}
+    problems = [json.loads(line)["question"] for line in PROBLEMS.read_text().splitlines()]
+    first: dict[bool, str] = {}
 
-    def chosen(ask: Ask) -> bool:
-        if ask.path != CHAT:
-            return False
-        text = ask.body["messages"][-1]["content"]
-        mark = next((m for m in marks if m in text), "")
-        return bool(mark) and first.setdefault(mark, text) == text
+    def one_of_each(ask: Ask) -> bool:
+        text = ask.body["messages"][-1]["content"] if ask.path == CHAT else ""
+        is_niah = "secret code" in text
+        is_ours = is_niah or any(p in text for p in problems)
+        return is_ours and first.setdefault(is_niah, text) == text
 
-    faults = Faults((fault,), chosen=chosen)
+    faults = Faults((fault,), 1.0, among=one_of_each)
     outcome = world.run("F16", faults, silence=2 * _PATIENCE_S)
     tell(f"gsm8k, niah: always {fault.value}", faults, outcome, (Verdict.PASS,))
 
