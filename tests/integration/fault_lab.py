@@ -303,29 +303,34 @@ class FaultLab:
             sock.close()
 
     def _answer_all(self, sock: socket.socket, stream: BinaryIO) -> None:
-        late = b""
+        then, late = "open", b""
         for ask in _asks(stream):
-            fault = self.faults.of(ask)
-            if self._refuses:
-                return reset(sock)
-            if fault is Fault.RESTART:
-                self.faults.count(fault)
-                return self.restart()
-            try:
-                said = self.engine.answer(ask)
-            except (OSError, HTTPException):  # the engine itself has gone
-                return reset(sock)
-            if late:
-                self.faults.count(Fault.TWICE_LATE)
-            sent = self._sent(ask, fault, said, late)
-            if sock not in self._open:  # the endpoint left meanwhile
-                return reset(sock)
-            self._write(sock, sent, slowly=fault is Fault.TRICKLE)
-            if sent.then == "reset":
-                return reset(sock)
-            if sent.then == "close":
-                return
-            late = http(said) if fault is Fault.TWICE_LATE else b""
+            then, late = self._answer(sock, ask, late)
+            if then != "open":
+                break
+        if then == "reset":
+            reset(sock)
+
+    def _answer(self, sock: socket.socket, ask: Ask, late: bytes) -> tuple[str, bytes]:
+        """Answer one request: what becomes of the connection, and what is left for the next one."""
+        fault = self.faults.of(ask)
+        if self._refuses:
+            return "reset", b""
+        if fault is Fault.RESTART:
+            self.faults.count(fault)
+            self.restart()
+            return "reset", b""
+        try:
+            said = self.engine.answer(ask)
+        except (OSError, HTTPException):  # the engine itself has gone
+            return "reset", b""
+        if late:
+            self.faults.count(Fault.TWICE_LATE)
+        sent = self._sent(ask, fault, said, late)
+        if sock not in self._open:  # the endpoint left meanwhile
+            return "reset", b""
+        self._write(sock, sent, slowly=fault is Fault.TRICKLE)
+        return sent.then, http(said) if fault is Fault.TWICE_LATE else b""
 
     def _sent(self, ask: Ask, fault: Fault | None, said: Said, late: bytes) -> Sent:
         """What is sent to one request: ``late`` is what an earlier one left over."""

@@ -1,4 +1,4 @@
-"""A reference of all five stages and two candidates whose answers are remembered, for the fault lab.
+"""A reference of all five stages and two candidates with remembered answers, for the fault lab.
 
 The reference is SmolLM2-135M at F16; candidates are F16 again, which PASSes what is required, and
 Q4_0 over the first 24 prompts, which FAILs. Each question is computed once, so that a run with
@@ -119,7 +119,7 @@ def world(
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that waits less between two tries and for a dead endpoint, and takes small answers."""
+    """A client that waits less between tries and for a dead endpoint, and takes small answers."""
     client = functools.partial(http.Wire, sleep=lambda s: time.sleep(_HASTE * s), max_body=CAP)
     monkeypatch.setattr(http, "Wire", client)
     monkeypatch.setattr(connecting, "_AWAY_S", _AWAY_S)

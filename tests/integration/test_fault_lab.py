@@ -186,7 +186,7 @@ def test_lost__by_the_engine(world: World, fault: Fault) -> None:
 
     assert outcome.report.verdict in (Verdict.UNPROVEN, Verdict.FAIL)
     names_them(outcome.report, UNITS_LOST, "trajectory")
-    assert UNITS_LOST == set(stage(outcome.report, "trajectory").coverage.failed)
+    assert set(stage(outcome.report, "trajectory").coverage.failed) == UNITS_LOST
 
 
 @pytest.mark.parametrize("fault", full_but((Fault.RESET_WITHIN,), (*WAY, *ENGINE)))
