@@ -143,7 +143,7 @@ def test_items__lost_ones_prove_nothing(
     school: School, wrong: int, sizes: Iterable[int], fault: Fault
 ) -> None:
     """A candidate that solves all problems PASSes; one that does not solve some never does, however
-    many of just these are lost, and each one lost is counted."""
+    many of just these are lost, and each one lost is named (a FAIL may come before it is asked)."""
     questions = asked(school)
     unsolved = random.Random(wrong).sample(questions, wrong)
     for size in sizes:
@@ -152,7 +152,7 @@ def test_items__lost_ones_prove_nothing(
 
         assert len(questions) == LIMIT
         assert stage.verdict in (Verdict.FAIL, Verdict.UNPROVEN)
-        assert len(stage.faults) >= size
+        assert len(stage.faults) >= size or stage.verdict is Verdict.FAIL
 
 
 @pytest.mark.full
