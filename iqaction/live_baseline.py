@@ -74,7 +74,8 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
             _side_by_side(theirs, ours, progress)
             _repeated(theirs, request, progress)
         except EngineError as exc:
-            return _stopped(options, str(exc), progress)
+            problem = f"{exc} (what both answered until then is kept in {place.name})"
+            return _stopped(options, problem, progress)
     if not theirs.evidence.is_dir():
         raise EvidenceError(
             f"{theirs.evidence} is gone: what the baseline of {options.evidence} answered",

@@ -193,7 +193,8 @@ class _Part:
         limit = min(self.wanted.concurrency or self.job.traffic(), len(self.todo))
         before = tuple(self.results.values())
         budget = Budget(self.wanted.budget_s, limit, before, self.job.clock)
-        return Lane(self.todo, limit, self._ask, budget)
+        urls = {self.job.connections[call.tag.arm].engine.base_url for call in self.todo}
+        return Lane(self.todo, limit, self._ask, budget, urls.pop() if len(urls) == 1 else "")
 
     def _ask(self, call: Call) -> Observation:
         return self.job.connections[call.tag.arm].ask(call)

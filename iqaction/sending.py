@@ -63,8 +63,8 @@ class _Breaker:
     nothing but such failures came: a dead one ends the stage, whether it refuses or is silent, and
     not every call has to time out."""
 
-    def __init__(self, in_flight: int) -> None:
-        self._in_flight = in_flight
+    def __init__(self, in_flight: int, url: str) -> None:
+        self._in_flight, self._url = in_flight, url
         self._row, self._lost_s = 0, 0.0
 
     def saw(self, observation: Observation) -> None:
@@ -76,8 +76,9 @@ class _Breaker:
         self._lost_s += observation.elapsed_s
         silent = self._row > 1 and self._lost_s >= _SILENT_S * self._in_flight
         if silent or self._row >= _GONE_AFTER + self._in_flight:
+            to = f" to {self._url}" if self._url else ""
             raise EngineError(
-                f"the endpoint stopped answering: {self._row} requests in a row failed "
+                f"the endpoint stopped answering: {self._row} requests in a row{to} failed "
                 f"({answer.message})",
                 expected="a server that stays up for the whole run",
                 next_step="start it again and run the same command: it continues where it stopped",
@@ -86,12 +87,13 @@ class _Breaker:
 
 @dataclass(frozen=True)
 class Lane:
-    """What one endpoint is asked in a round, in this order."""
+    """What one endpoint is asked in a round, in this order. ``url`` is shown where it is given up."""
 
     calls: Sequence[Call]
     in_flight: int
     ask: Callable[[Call], Observation]
     budget: Budget
+    url: str = ""
 
 
 class _Sending:
@@ -99,7 +101,7 @@ class _Sending:
 
     def __init__(self, lane: Lane) -> None:
         self._lane, self._waiting = lane, iter(lane.calls)
-        self._breaker = _Breaker(lane.in_flight)
+        self._breaker = _Breaker(lane.in_flight, lane.url)
         self.pool = ThreadPoolExecutor(lane.in_flight)
         self.cut: Observation | None = None
 

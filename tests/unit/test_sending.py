@@ -97,6 +97,15 @@ def test_send__a_dead_endpoint_is_given_up() -> None:
     assert any(isinstance(o.answer, Generation) for o in seen)
 
 
+def test_send__which_endpoint_is_gone() -> None:
+    """Of two that are asked side by side, the one that is given up is named."""
+    gone = Lane(calls(Arm.BASELINE, 50), 1, lost, Budget(0, 1, (), lambda: 0.0), "http://a:1")
+    other = Lane(calls(Arm.CANDIDATE, 50), 1, fine, Budget(0, 1, (), lambda: 0.0), "http://b:2")
+
+    with pytest.raises(EngineError, match="9 requests in a row to http://a:1 failed"):
+        list(send((other, gone), lambda: None))
+
+
 @pytest.mark.parametrize(("in_flight", "asked"), [(1, 2), (4, 6)])
 def test_send__a_silent_endpoint_is_given_up(in_flight: int, asked: int) -> None:
     """Where each call takes ten minutes to time out, a few are enough."""
