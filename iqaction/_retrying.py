@@ -12,7 +12,7 @@ import hashlib
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
 from iqaction.calls import FailureKind
@@ -23,6 +23,7 @@ _STALE = 1.0  # seconds: a reset this soon is an idle connection that the server
 _LOOK_S = 0.5  # between two looks whether an endpoint is back
 _STARTING = frozenset({502, 503, 504})  # what stands for an engine that is starting again
 _MOST_IDS = 1_024
+_NO_ID = 4  # times that one came to other questions: then it is none
 _SHORTEST_ID = 8  # characters: a counter's or an empty one tells nothing
 
 # How often each kind is tried again. A timeout is its own answer, and so is "nobody there".
@@ -135,12 +136,13 @@ class Absence:
 
 class AnswerIds:
     """The ids that answers carry, to know one that was given before, to another question: what
-    stands between mixes answers up. Some servers give every answer the same id; theirs are not
-    looked at any more once a second answer in a row is known."""
+    stands between mixes answers up. Some servers give every answer the same id: once one came
+    several times, none is looked at any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: OrderedDict[str, bytes] = OrderedDict()
+        self._again: Counter[str] = Counter()
         self._tell = True
 
     def is_known(self, reply: WireReply, question: object) -> bool:
@@ -153,7 +155,7 @@ class AnswerIds:
             before = self._seen.setdefault(found, asked)
             while len(self._seen) > _MOST_IDS:
                 self._seen.popitem(last=False)
+            if before != asked:
+                self._again[found] += 1
+                self._tell = self._again[found] < _NO_ID
         return before != asked
-
-    def give_up(self) -> None:
-        self._tell = False

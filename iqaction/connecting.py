@@ -58,7 +58,13 @@ def connected(
     from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
 
     def found() -> EngineInfo:
-        asking = http.Wire(url, api_key=api_key, read_timeout=_DETECTION_S, more_tries=_MORE_TRIES)
+        asking = http.Wire(
+            url,
+            api_key=api_key,
+            read_timeout=_DETECTION_S,
+            more_tries=_MORE_TRIES,
+            keep_alive=False,
+        )
         try:
             engine, _ = http.converse(asking, discover("" if model == AUTO else model, dialect))
             speaker = load_dialect(engine.dialect)

@@ -118,6 +118,8 @@ class Wire:
         again. ``note`` is told when that begins.
     more_tries
         Beyond those that any request gets.
+    keep_alive
+        False: each request has a connection of its own, so that no answer can come to another.
 
     Attributes
     ----------
@@ -144,6 +146,7 @@ class Wire:
         max_body: int = _MAX_BODY,
         patience: float = 0.0,
         more_tries: int = 0,
+        keep_alive: bool = True,
         note: Callable[[str], object] = lambda said: None,
     ) -> None:
         self._address = Address(base_url, api_key)
@@ -155,7 +158,7 @@ class Wire:
         # Closing ends a wait between two tries.
         self._sleep = self._closed.wait if sleep is None else sleep
         self.absence = Absence(patience, clock, note)
-        self._more_tries = more_tries
+        self._more_tries, self._keep_alive = more_tries, keep_alive
         self._ids = AnswerIds()
         self._connections = Connections()
         self._adapter: BaseAdapter
@@ -205,15 +208,15 @@ class Wire:
         if reply.status != 200 or not self._ids.is_known(reply, question):
             return reply
         again = self._once(request, fresh=True)
-        if again.status == 200 and self._ids.is_known(again, question):
-            self._ids.give_up()
+        if again.status == 200:
+            self._ids.is_known(again, question)  # from now on
         return again
 
     def _once(self, request: WireRequest, fresh: bool) -> WireReply:
         if self._closed.is_set():
             return _STOPPED
         adapter: BaseAdapter = self._adapter
-        if fresh and isinstance(adapter, Adapter):
+        if (fresh or not self._keep_alive) and isinstance(adapter, Adapter):
             adapter = Adapter(self._connections, 1)
         try:
             response = adapter.send(

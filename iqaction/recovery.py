@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from iqaction.calls import TRANSPORT, Call, Failure, FailureKind, Observation
 
-_TURNS = 2
+_LOST_TURNS, _DAMAGED_TURNS = 3, 2
 _FEW = 8
 _SHARE = 0.5
 # May be the way's doing: a cut or foreign body, a proxy's page, a request that was given up.
@@ -24,13 +24,12 @@ def asked_again(answered: Sequence[tuple[Call, Observation]], turn: int) -> tupl
     A request that timed out is not among them: it may take as long again. Nor are damaged answers
     and server errors of which there are many: then it is the engine that fails.
     """
-    if turn >= _TURNS:
-        return ()
     failed = [(call, o.answer) for call, o in answered if isinstance(o.answer, Failure)]
     lost = [call for call, f in failed if f.kind in TRANSPORT - {FailureKind.TIMEOUT}]
     damaged = [call for call, f in failed if _is_damaged(f)]
-    most = max(_FEW, _SHARE * len(answered))
-    return (*lost, *(damaged if turn == 0 and len(damaged) <= most else ()))
+    if turn >= _DAMAGED_TURNS or len(damaged) > max(_FEW, _SHARE * len(answered)):
+        damaged = []
+    return (*(lost if turn < _LOST_TURNS else ()), *damaged)
 
 
 def _is_damaged(failure: Failure) -> bool:

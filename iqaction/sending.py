@@ -87,7 +87,7 @@ class _Breaker:
 
 @dataclass(frozen=True)
 class Lane:
-    """What one endpoint is asked in a round, in this order. ``url`` is shown where it is given up."""
+    """What one endpoint is asked in a round, in this order. ``url`` names it, given up."""
 
     calls: Sequence[Call]
     in_flight: int

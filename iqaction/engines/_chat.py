@@ -6,6 +6,7 @@ its own module as a :class:`Form`. Sends nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from iqaction.json_value import JSON
 from iqaction.rows import Position, Token, pack, value_fault
 
 PATH = "/v1/chat/completions"
+_MOST_FOREIGN = 4  # answers to other prompts in a row
 _MOST_TRIES = 8  # exchanges of one call: one, plus a cap, refusals and refused fields
 _TIE = 1e-3  # nats: what a tie may look like after an engine's rounding
 
@@ -87,6 +89,10 @@ def read_rows(reply: Reply) -> Listed | None:
     return _logprobs.read(reply.choice.get("logprobs"), asked)
 
 
+def _not_told(body: Mapping[str, JSON]) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Form:
     """What one engine is sent besides messages, limit and temperature.
@@ -102,12 +108,15 @@ class Form:
         Optional fields sent only with a request for log-probabilities.
     rows
         How the answer's rows are read.
+    answered
+        The prompt that an answer says it is to, "" where it does not say.
     """
 
     neutral: Mapping[str, JSON] = field(default_factory=dict)
     extra: Mapping[str, JSON] = field(default_factory=dict)
     with_logprobs: Mapping[str, JSON] = field(default_factory=dict)
     rows: Callable[[Reply], Listed | None] = read_rows
+    answered: Callable[[Mapping[str, JSON]], str] = _not_told
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -177,7 +186,7 @@ def ask(body: Mapping[str, JSON], form: Form, terms: Terms) -> Asking:
     flags: list[str] = []
     reply = WireReply(0)
     for _ in range(_MOST_TRIES):
-        reply = yield WireRequest("POST", PATH, body)
+        reply = yield from _own_answer(body, form)
         if reply.failure is None and reply.status == 200:
             return Taken(reply, body, tuple(flags))
         k = as_count(body.get("top_logprobs")) or int("logprobs" in body)
@@ -204,6 +213,28 @@ def ask(body: Mapping[str, JSON], form: Form, terms: Terms) -> Asking:
                     break
                 body = other
     return _errors.failure(reply, "chat")
+
+
+def _own_answer(
+    body: Mapping[str, JSON], form: Form
+) -> Generator[WireRequest, WireReply, WireReply]:
+    """The answer to this request, where an answer says to which prompt it is: what stands between
+    may mix answers up. A template that rewrites every question gives the same prompt again."""
+    question = _without_blanks(as_text(as_map(as_list(body.get("messages"))[-1]).get("content")))
+    others: set[str] = set()
+    reply = WireReply(0)
+    for _ in range(_MOST_FOREIGN):
+        reply = yield WireRequest("POST", PATH, body)
+        prompt = _without_blanks(form.answered(as_map(reply.body)))
+        if not prompt or question in prompt or prompt in others:
+            return reply
+        others.add(prompt)
+    said = "answers to other prompts came"
+    return dataclasses.replace(reply, body=None, failure=FailureKind.MALFORMED, message=said)
+
+
+def _without_blanks(text: str | None) -> str:
+    return "".join((text or "").split())
 
 
 def _refused(said: str, reply: WireReply) -> Failure:

@@ -19,7 +19,6 @@ from iqaction.calls import (
     EngineInfo,
     Failure,
     Force,
-    Generation,
     TokenIds,
     Tokenize,
     WireCall,
@@ -110,11 +109,16 @@ def spread(positions: Sequence[Position], tokens: Sequence[int]) -> tuple[Positi
     return tuple(placed.get(i) or Position(Token("", None, t)) for i, t in enumerate(tokens))
 
 
+def _answered(body: Mapping[str, JSON]) -> str:
+    return as_text(as_map(body.get("__verbose")).get("prompt")) or ""
+
+
 _FORM = Form(
     neutral=_NEUTRAL,
     # A cached prefix gives other values than one computed anew (up to .14 nats at Q4_1).
     extra={"cache_prompt": False, "return_tokens": True, "verbose": True},
     rows=_rows,
+    answered=_answered,
 )
 
 # A draw also undoes what a server's command line may set and a greedy text does not feel.
@@ -164,8 +168,6 @@ class LlamaCpp:
         match call:
             case Chat():
                 said = yield from _chat.chat(call, engine, _FORM)
-                if _is_foreign(said, call):  # once: some templates rewrite what they are given
-                    said = yield from _chat.chat(call, engine, _FORM)
                 return (yield from _with_prompt_ids(said))
             case Tokenize():
                 return (yield from _tokenize(call))
@@ -220,32 +222,21 @@ def _details(told: Mapping[str, JSON], listing: JSON) -> dict[str, str]:
     return details
 
 
-def _is_foreign(said: Said, call: Chat) -> bool:
-    """True where the prompt that was answered does not hold the question: what stands between
-    mixes answers up."""
-    prompt = as_text(as_map(said.body.get("__verbose")).get("prompt"))
-    if not prompt or not call.messages:
-        return False
-    return "".join(call.messages[-1].content.split()) not in "".join(prompt.split())
-
-
 def _with_prompt_ids(said: Said) -> Speaking:
     """The answer with the ids of the very prompt that was answered, as the server reports it."""
     answer = said.answer
-    prompt = as_text(as_map(said.body.get("__verbose")).get("prompt"))
+    prompt = _answered(said.body)
     if isinstance(answer, Failure) or not prompt or answer.prompt_tokens is None:
         return answer
-    reply = yield tokenize_request(prompt, add_special=True)
-    ids = _tokens.read_ids(reply.body) if reply.status == 200 else None
-    if ids is None:
-        return answer
-    return _confirmed(answer, ids)
-
-
-def _confirmed(answer: Generation, ids: tuple[int, ...]) -> Generation:
-    if len(ids) != answer.prompt_tokens:
-        return dataclasses.replace(answer, flags=(*answer.flags, UNCONFIRMED))
-    return dataclasses.replace(answer, prompt_ids=ids)
+    ids: tuple[int, ...] | None = None
+    for _ in range(2):  # once more: the ids of another text have another length
+        reply = yield tokenize_request(prompt, add_special=True)
+        ids = _tokens.read_ids(reply.body) if reply.status == 200 else None
+        if ids is None:
+            return answer
+        if len(ids) == answer.prompt_tokens:
+            return dataclasses.replace(answer, prompt_ids=ids)
+    return dataclasses.replace(answer, flags=(*answer.flags, UNCONFIRMED))
 
 
 def _tokenize(call: Tokenize) -> Speaking:

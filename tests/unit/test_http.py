@@ -554,6 +554,30 @@ def test_answer_ids__an_answer_to_another_question(
     assert (len(server.requests), server.connections) == (3, 2)
 
 
+def test_answer_ids__after_a_mix_up(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """One id that was seen twice does not end the looking."""
+    acts = [ok({"id": f"chatcmpl-{n}"}) for n in (1, 1, 2, 2, 3)]
+    server = serve(*acts)
+    one = wire(server.url)
+
+    assert [one.send(asking(n)).body for n in range(3)] == [
+        {"id": f"chatcmpl-{n}"} for n in (1, 2, 3)
+    ]
+    assert len(server.requests) == 5
+
+
+def test_keep_alive__not(serve: Callable[..., Server], wire: Callable[..., Wire]) -> None:
+    """Each request on a connection of its own: what comes late comes to nobody."""
+    server = serve(ok())
+    one = wire(server.url, keep_alive=False)
+    one.send(GET)
+    one.send(GET)
+
+    assert server.connections == 2
+
+
 def test_answer_ids__the_same_question(
     serve: Callable[..., Server], wire: Callable[..., Wire]
 ) -> None:
@@ -570,13 +594,13 @@ def test_answer_ids__the_same_question(
 def test_answer_ids__ids_that_tell_nothing(
     serve: Callable[..., Server], wire: Callable[..., Wire], ident: object
 ) -> None:
-    """A server whose ids are none costs one request more, once."""
+    """A server whose ids are none costs a few requests more, once."""
     server = serve(ok({"id": ident}))
     one = wire(server.url)
     replies = [one.send(asking(n)) for n in range(10)]
 
     assert all(r.status == 200 for r in replies)
-    assert len(server.requests) == 10 + (ident == "chatcmpl-always-the-same")
+    assert len(server.requests) == 10 + 2 * (ident == "chatcmpl-always-the-same")
 
 
 def test_send__no_tls_where_tls_was_asked_for(wire: Callable[..., Wire]) -> None:

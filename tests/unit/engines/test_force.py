@@ -407,17 +407,28 @@ def said(text: str, prompt: str) -> WireReply:
         ((f"<|user|>{QUESTION}<|end|>",), "0"),
         (("<|user|>" + QUESTION.replace(" ", "\n ") + "<|end|>",), "0"),
         (("<|user|>Another one?<|end|>", f"<|user|>{QUESTION}<|end|>"), "1"),
+        (("<|user|>Another one?", "<|user|>And another?", f"<|user|>{QUESTION}"), "2"),
         (("<|user|>Rewritten.<|end|>", "<|user|>Rewritten.<|end|>"), "1"),
     ],
 )
 def test_llamacpp__an_answer_to_another_prompt(prompts: tuple[str, ...], text: str) -> None:
-    """Asked again, once: a template that rewrites every question is no mix-up."""
+    """Asked again; a template that rewrites every question alike is no mix-up."""
     script = Script(*(said(str(i), p) for i, p in enumerate(prompts)))
     result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
 
     assert not isinstance(result, Failure | Scored | TokenIds)
     assert result.text == text
     assert len(script.asked) == len(prompts)
+
+
+def test_llamacpp__answers_to_other_prompts_only() -> None:
+    """No answer is made of them."""
+    script = Script(*(said("x", f"<|user|>Number {i}") for i in range(4)))
+    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
+
+    assert isinstance(result, Failure)
+    assert (result.kind, len(script.asked)) == (FailureKind.MALFORMED, 4)
+    assert "other prompts" in result.message
 
 
 @pytest.mark.parametrize(("prompt_tokens", "ids"), [(5, None), (3, (1, 2, 3)), (None, None)])
@@ -430,7 +441,7 @@ def test_llamacpp__prompt_ids_have_the_engines_own_count(
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 1},
         "__verbose": {"prompt": f"<|im_start|>user {QUESTION}"},
     }
-    script = Script(answer(200, reply), answer(200, {"tokens": [1, 2, 3]}))
+    script = Script(answer(200, reply), *[answer(200, {"tokens": [1, 2, 3]})] * 2)
     result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
 
     assert not isinstance(result, Failure | Scored | TokenIds)

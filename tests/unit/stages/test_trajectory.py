@@ -200,8 +200,8 @@ def test_ask__first_requests_fail() -> None:
     dead = FakeEngine(SMALL, fails=lambda call: FAILED)
     capture(dead)
     assert {c.top_logprobs for c in chats(dead)} == {20}
-    twice = [(u, a) for u in SMALL.names for a in (0, 1)] * 2  # errors, and few of them
-    assert Counter(asked(dead)) == Counter(twice)
+    thrice = [(u, a) for u in SMALL.names for a in (0, 1)] * 3  # errors, and few of them
+    assert Counter(asked(dead)) == Counter(thrice)
 
 
 def _failing(*units: str) -> object:
