@@ -93,6 +93,11 @@ def _not_told(body: Mapping[str, JSON]) -> str:
     return ""
 
 
+def _not_asked(body: Mapping[str, JSON]) -> Generator[WireRequest, WireReply, str]:
+    yield from ()
+    return ""
+
+
 @dataclass(frozen=True)
 class Form:
     """What one engine is sent besides messages, limit and temperature.
@@ -110,6 +115,8 @@ class Form:
         How the answer's rows are read.
     answered
         The prompt that an answer says it is to, "" where it does not say.
+    rendered
+        Asks for the prompt that the engine's template makes of a request; "" where it cannot tell.
     """
 
     neutral: Mapping[str, JSON] = field(default_factory=dict)
@@ -117,6 +124,7 @@ class Form:
     with_logprobs: Mapping[str, JSON] = field(default_factory=dict)
     rows: Callable[[Reply], Listed | None] = read_rows
     answered: Callable[[Mapping[str, JSON]], str] = _not_told
+    rendered: Callable[[Mapping[str, JSON]], Generator[WireRequest, WireReply, str]] = _not_asked
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -219,16 +227,16 @@ def _own_answer(
     body: Mapping[str, JSON], form: Form
 ) -> Generator[WireRequest, WireReply, WireReply]:
     """The answer to this request, where an answer says to which prompt it is: what stands between
-    may mix answers up. A template that rewrites every question gives the same prompt again."""
+    may mix answers up. A prompt without the question is right where the template rewrites it."""
     question = _without_blanks(as_text(as_map(as_list(body.get("messages"))[-1]).get("content")))
-    others: set[str] = set()
     reply = WireReply(0)
     for _ in range(_MOST_FOREIGN):
         reply = yield WireRequest("POST", PATH, body)
-        prompt = _without_blanks(form.answered(as_map(reply.body)))
-        if not prompt or question in prompt or prompt in others:
+        prompt = form.answered(as_map(reply.body))
+        if not prompt or question in _without_blanks(prompt):
             return reply
-        others.add(prompt)
+        if (yield from form.rendered(body)) in ("", prompt):
+            return reply
     said = "answers to other prompts came"
     return dataclasses.replace(reply, body=None, failure=FailureKind.MALFORMED, message=said)
 

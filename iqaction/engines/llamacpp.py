@@ -32,6 +32,7 @@ from iqaction.json_value import JSON
 from iqaction.rows import Position, Token
 
 _KEPT = ("ftype", "n_vocab", "n_params", "n_ctx_train")  # of the model's own figures
+_LOST = "\0"  # no prompt: what the template makes is not known now, and may be
 _LONGEST_GAP = 3  # an incomplete UTF-8 character has at most three bytes, so three tokens
 
 UNCONFIRMED = "the prompt's token ids do not have the length that the engine reports"
@@ -113,12 +114,22 @@ def _answered(body: Mapping[str, JSON]) -> str:
     return as_text(as_map(body.get("__verbose")).get("prompt")) or ""
 
 
+def _rendered(body: Mapping[str, JSON]) -> _llamacpp_force.Asking[str]:
+    kept = ("messages", "chat_template_kwargs")
+    asked: dict[str, JSON] = {name: body[name] for name in kept if name in body}
+    reply = yield WireRequest("POST", "/apply-template", asked)
+    if reply.failure is None and reply.status in (404, 405, 501):
+        return ""
+    return as_text(as_map(reply.body).get("prompt")) or _LOST
+
+
 _FORM = Form(
     neutral=_NEUTRAL,
     # A cached prefix gives other values than one computed anew (up to .14 nats at Q4_1).
     extra={"cache_prompt": False, "return_tokens": True, "verbose": True},
     rows=_rows,
     answered=_answered,
+    rendered=_rendered,
 )
 
 # A draw also undoes what a server's command line may set and a greedy text does not feel.

@@ -401,34 +401,60 @@ def said(text: str, prompt: str) -> WireReply:
     return answer(200, {"choices": [choice], "__verbose": {"prompt": prompt}})
 
 
+class Mixed:
+    """A server whose answers to chats say these prompts, in turn; its template makes ``own``."""
+
+    def __init__(self, prompts: tuple[str, ...], own: WireReply) -> None:
+        self.left, self.own = list(prompts), own
+        self.asked: list[str] = []
+
+    def __call__(self, request: WireRequest) -> WireReply:
+        self.asked.append(request.path)
+        if request.path == "/apply-template":
+            return self.own
+        return said(str(self.asked.count("/v1/chat/completions") - 1), self.left.pop(0))
+
+
+RIGHT = f"<|user|>{QUESTION}<|end|>"
+FOREIGN = "<|user|>Another one?<|end|>"
+MADE = answer(200, {"prompt": RIGHT})
+REWRITES = answer(200, {"prompt": "<|user|>Rewritten.<|end|>"})
+NO_SUCH_PATH = answer(404, {"error": "not found"})
+BROKEN = answer(500, {"error": "?"})
+
+
 @pytest.mark.parametrize(
-    ("prompts", "text"),
+    ("prompts", "own", "text"),
     [
-        ((f"<|user|>{QUESTION}<|end|>",), "0"),
-        (("<|user|>" + QUESTION.replace(" ", "\n ") + "<|end|>",), "0"),
-        (("<|user|>Another one?<|end|>", f"<|user|>{QUESTION}<|end|>"), "1"),
-        (("<|user|>Another one?", "<|user|>And another?", f"<|user|>{QUESTION}"), "2"),
-        (("<|user|>Rewritten.<|end|>", "<|user|>Rewritten.<|end|>"), "1"),
+        ((RIGHT,), MADE, "0"),
+        ((RIGHT.replace(" ", "\n "),), MADE, "0"),
+        ((FOREIGN, RIGHT), MADE, "1"),
+        ((FOREIGN, FOREIGN, "<|user|>A third?", RIGHT), MADE, "3"),
+        ((FOREIGN,) * 4, MADE, None),
+        (("<|user|>Rewritten.<|end|>",), REWRITES, "0"),
+        ((FOREIGN, "<|user|>Rewritten.<|end|>"), REWRITES, "1"),
+        ((FOREIGN,), NO_SUCH_PATH, "0"),  # nothing to compare with
+        ((FOREIGN, RIGHT), BROKEN, "1"),
+        ((FOREIGN,) * 4, BROKEN, None),
     ],
 )
-def test_llamacpp__an_answer_to_another_prompt(prompts: tuple[str, ...], text: str) -> None:
-    """Asked again; a template that rewrites every question alike is no mix-up."""
-    script = Script(*(said(str(i), p) for i, p in enumerate(prompts)))
-    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
+def test_llamacpp__an_answer_to_another_prompt(
+    prompts: tuple[str, ...], own: WireReply, text: str | None
+) -> None:
+    """Asked anew, unless the server's own template makes that prompt of the question; no answer
+    is made of answers to other prompts."""
+    server = Mixed(prompts, own)
+    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), server)
 
-    assert not isinstance(result, Failure | Scored | TokenIds)
-    assert result.text == text
-    assert len(script.asked) == len(prompts)
-
-
-def test_llamacpp__answers_to_other_prompts_only() -> None:
-    """No answer is made of them."""
-    script = Script(*(said("x", f"<|user|>Number {i}") for i in range(4)))
-    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
-
-    assert isinstance(result, Failure)
-    assert (result.kind, len(script.asked)) == (FailureKind.MALFORMED, 4)
-    assert "other prompts" in result.message
+    assert not isinstance(result, Scored | TokenIds)
+    assert server.left == []
+    if text is None:
+        assert isinstance(result, Failure)
+        assert result.kind is FailureKind.MALFORMED
+        assert "other prompts" in result.message
+    else:
+        assert not isinstance(result, Failure)
+        assert result.text == text
 
 
 @pytest.mark.parametrize(("prompt_tokens", "ids"), [(5, None), (3, (1, 2, 3)), (None, None)])
