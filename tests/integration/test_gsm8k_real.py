@@ -6,18 +6,14 @@ lose, so that what can be defended of any candidate is UNPROVEN, and the report 
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from integration.captured import served
-from integration.stand_in import CHAT, Ask, Memory, Said, StandIn
+from integration.stand_in import Memory, StandIn
 
 from iqaction import session
 from iqaction.calls import Arm, Generation
@@ -150,61 +146,6 @@ def test_out_of_reach_is_said(school: School) -> None:
         session.run(options, progress=Heard())
 
     assert any("cannot PASS: 24 problems" in s for s in said)
-
-
-@pytest.mark.parametrize("kind", ["capture", "candidate"])
-def test_killed(school: School, kind: str, tmp_path: Path) -> None:
-    """Killed with SIGKILL in the middle and begun again: nothing is asked twice, and the report is
-    the same as without."""
-    reached = threading.Event()
-    seen: list[str] = []
-
-    def hear(ask: Ask) -> Ask | Said:
-        if ask.path == CHAT:
-            seen.append(ask.key)
-            if len(seen) == LIMIT // 2:
-                reached.set()
-                threading.Event().wait(0.5)  # the answers before this one are written down
-        return ask
-
-    folder = tmp_path / "evidence"
-    with StandIn(memory=school.memory, hear=hear) as between:
-        process = begin(school, between.url, kind, folder)
-        assert reached.wait(120)
-        process.kill()
-        process.communicate()
-        between.settle()
-        first = len(seen)
-        held = kept(folder)
-        done = begin(school, between.url, kind, folder)
-        _, said = done.communicate(timeout=120)
-
-    assert done.returncode == 2, said
-    assert 0 < held <= first < LIMIT
-    assert len(seen) - first == LIMIT - held
-    assert len(set(seen)) == LIMIT
-    assert kept(folder) == LIMIT
-
-
-def begin(school: School, url: str, kind: str, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "iqaction", "run", "--quiet", "--plan", str(school.plan)]
-    command += ["--endpoint", url, "--evidence", str(folder)]
-    if kind == "candidate":
-        command += ["--baseline", str(school.reference)]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def kept(folder: Path) -> int:
-    with Folder.open(folder) as found:
-        return len(found.load(alone=True).seen.get("gsm8k", {}))
 
 
 @pytest.mark.full
