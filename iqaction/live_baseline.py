@@ -83,8 +83,11 @@ def run(options: RunOptions, *, progress: Progress) -> Outcome:
             next_step=f"judge what is there: `iqaction judge {options.evidence}`; or compare anew, "
             "into another folder",
         )
-    begun = ours.evidence if ours.evidence.is_dir() else None  # it goes when all is taken over
-    compared = replace(options, baseline=str(theirs.evidence), begun=begun)
+    # It goes when all is taken over; without its plan a run was killed while it went.
+    here = (ours.evidence / "plan.json").is_file()
+    compared = replace(
+        options, baseline=str(theirs.evidence), begun=ours.evidence if here else None
+    )
     outcome = session.run(compared, progress=progress)
     if outcome.complete:
         shutil.rmtree(ours.evidence, ignore_errors=True)  # every line of it is in the evidence

@@ -23,6 +23,7 @@ from iqaction.archives import BOUNDS, CHUNK, Bounds, Names, Refused, Unpacking, 
 from iqaction.errors import EvidenceError
 from iqaction.evidence import canon, manifest
 from iqaction.evidence.manifest import Stored
+from iqaction.evidence.store import take_lock
 from iqaction.evidence.tree import MAX_EVIDENCE, MAX_JSON, Tree, explain
 from iqaction.evidence.tree import digest as read_digest
 
@@ -66,8 +67,8 @@ def pack(folder: Path, out: Path) -> str:
     Raises
     ------
     EvidenceError
-        The folder is not sealed, differs from its manifest, is too large to be unpacked again,
-        or ``out`` cannot be written.
+        The folder is not sealed, differs from its manifest, is in use, or too large to be
+        unpacked again; or ``out`` cannot be written.
     """
     root_of(folder)
     tree = Tree(folder)
@@ -80,8 +81,10 @@ def pack(folder: Path, out: Path) -> str:
             expected=f"fewer than {bounds.files:,} files, {bounds.unpacked:,} bytes in all",
             next_step="give the folder itself as the baseline",
         )
-    staged = out.with_name(f".{out.name}.{os.getpid()}.part")
+    staged = out.with_name(f".{out.name}.part")
+    lock = take_lock(folder)  # so that one name is enough, and what a kill left goes with the next
     try:
+        staged.unlink(missing_ok=True)
         with open(staged, "xb") as raw:
             with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as packed:
                 _write_all(tree, {**files, manifest.NAME: _stored(listing)}, packed)
@@ -98,6 +101,7 @@ def pack(folder: Path, out: Path) -> str:
     finally:
         with contextlib.suppress(OSError):
             staged.unlink(missing_ok=True)
+        os.close(lock)
     return own
 
 

@@ -117,3 +117,4 @@ from integration.captured import (  # noqa: E402,F401
     small,
     system_prompt,
 )
+from integration.disks import disk  # noqa: E402,F401

@@ -67,6 +67,7 @@ class Undisturbed:
     took_s: float
     lead_s: float  # from the start of the process to the first request
     tail_s: float  # from the last request to the end of the process
+    size: int  # bytes that it leaves
 
 
 class Ground:
@@ -131,7 +132,7 @@ class Ground:
         before = kept(work)
         self.expect(0)
         started = time.monotonic()
-        status = ended(self.begin(kind, work))
+        status, _ = ended(self.begin(kind, work))
         stopped = time.monotonic()
         times, answers, asked = self._times or [stopped], kept(work), self.asked()
         fresh = {k: o for k, o in answers.items() if k not in before}
@@ -147,6 +148,7 @@ class Ground:
             stopped - started,
             times[0] - started,
             stopped - times[-1],
+            sum(p.stat().st_size for p in work.rglob("*") if p.is_file()),
         )
 
     def prepare(self, kind: str, work: Path) -> None:
@@ -201,11 +203,12 @@ def founded(home: Path, model: Path) -> Ground:
     return Ground(home, memory)
 
 
-def ended(process: subprocess.Popen[str]) -> int:
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit status, and what it said to standard error."""
     _, said = process.communicate(timeout=120)
     assert "Traceback" not in said, said
     assert "internal error" not in said, said
-    return process.returncode
+    return process.returncode, said
 
 
 def kill(process: subprocess.Popen[str], event: threading.Event, delay: float) -> bool:

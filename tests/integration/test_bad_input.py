@@ -5,16 +5,19 @@ The engine behind the later run is a stand-in that repeats a real server's answe
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from integration.captured import Small, demo_prompts
+from integration.disks import remount
 from integration.stand_in import CHAT, Ask, Said, StandIn
 
 from iqaction import session
@@ -71,7 +74,7 @@ def healthy(small: Small) -> Iterator[StandIn]:
         yield between
 
 
-def run(small: Small, url: str, folder: Path, *flags: str | Path) -> object:
+def run(small: Small, url: str, folder: Path, *flags: str | Path) -> Done:
     arguments = ["run", "--quiet", "--plan", small.capture.plan(), "--endpoint", url]
     arguments += ["--baseline", small.capture.folder, "--evidence", folder, *flags]
     return iqaction(*arguments)
@@ -202,31 +205,6 @@ def test_wrong_model_name__llamacpp(small: Small, healthy: StandIn, tmp_path: Pa
     goes_on(small, healthy.url, folder)
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own that can be made smaller, larger and read-only."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", place],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        failed = done.stderr.strip() if done.returncode else ""
-    except FileNotFoundError:
-        failed = "there is no mount"
-    if failed:
-        pytest.skip(f"needs the right to mount a small file system: {failed}")
-    yield place
-    subprocess.run(["umount", place], check=True)
-
-
-def remount(disk: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
-
-
 @pytest.mark.parametrize("size", [16, 96, 128, 160, 176, 192])
 def test_full_disk(size: int, small: Small, healthy: StandIn, disk: Path) -> None:
     """The disk is full at some moment: said as that, exit 3; with room the same run goes on."""
@@ -260,3 +238,75 @@ def test_read_only__folder(small: Small, healthy: StandIn, tmp_path: Path) -> No
     is_one_error(done, 3, str(folder))
     folder.chmod(0o755)
     goes_on(small, healthy.url, folder)
+
+
+# --- while it runs --------------------------------------------------------------------------
+
+
+def midway(text: int, happens: Callable[[], object]) -> Callable[[Ask], Ask | Said]:
+    """What a stand-in hears with: when so many texts were asked for, something happens first."""
+    count = itertools.count(1)
+
+    def hear(ask: Ask) -> Ask | Said:
+        if ask.path == CHAT and next(count) == text:
+            happens()
+        return ask
+
+    return hear
+
+
+@pytest.mark.parametrize("text", [1, 8])
+def test_folder_vanishes(text: int, small: Small, healthy: StandIn, tmp_path: Path) -> None:
+    """An evidence folder that is removed under a run is told as that; a later run is whole."""
+    folder = tmp_path / "evidence"
+    with StandIn(memory=small.memory, hear=midway(text, lambda: shutil.rmtree(folder))) as between:
+        done = run(small, between.url, folder)
+
+    is_one_error(done, 3, str(folder))
+    assert not folder.exists()
+    goes_on(small, healthy.url, folder)
+
+
+def test_folder_is_moved_away(small: Small, healthy: StandIn, tmp_path: Path) -> None:
+    """What was kept until a folder was moved is in it, and from there the run goes on."""
+    folder, moved = tmp_path / "evidence", tmp_path / "moved"
+    with StandIn(memory=small.memory, hear=midway(5, lambda: folder.rename(moved))) as between:
+        done = run(small, between.url, folder)
+
+    is_one_error(done, 3, str(folder))
+    assert not folder.exists()
+    goes_on(small, healthy.url, moved)
+    assert healthy.count(CHAT) <= 4 + 2  # of eight; two are in flight
+
+
+def test_baseline_vanishes(small: Small, tmp_path: Path) -> None:
+    """A run holds a copy of its baseline: removed while it asks, the original is not missed."""
+    folder, reference = tmp_path / "evidence", tmp_path / "reference"
+    shutil.copytree(small.capture.folder, reference)
+    with StandIn(memory=small.memory, hear=midway(5, lambda: shutil.rmtree(reference))) as between:
+        done = run(small, between.url, folder, "--baseline", reference)
+
+    assert not reference.exists()
+    assert done.returncode == 2, done.stderr
+    assert session.verify(folder).problems == ()
+
+
+@pytest.mark.parametrize("second", ["run", "judge"])
+def test_two_at_once(second: str, small: Small, healthy: StandIn, tmp_path: Path) -> None:
+    """A second process on a folder in use is refused and asks nothing; the first is not harmed."""
+    folder, others = tmp_path / "evidence", []
+
+    def other() -> None:
+        if second == "run":
+            others.append(run(small, healthy.url, folder))
+        else:
+            others.append(iqaction("judge", folder))
+
+    with StandIn(memory=small.memory, hear=midway(5, other)) as between:
+        done = run(small, between.url, folder)
+        asked = between.count(CHAT)
+
+    is_one_error(others[0], 3, "is in use", str(folder))
+    assert healthy.asked == []
+    assert (done.returncode, asked) == (2, 8), done.stderr
+    assert session.verify(folder).problems == ()

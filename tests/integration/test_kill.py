@@ -8,11 +8,14 @@ sealing after the last one.
 from __future__ import annotations
 
 import random
+import shutil
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from integration.disks import remount
 from integration.killing import (
     IN_FLIGHT,
     KINDS,
@@ -97,11 +100,20 @@ def test_kill(number: int, ground: Ground, tmp_path: Path) -> None:
         assert written <= lines(work)
         written = lines(work)
 
-    ground.expect(0)
-    status = ended(ground.begin(kind, work))
+    assert_ends_as(whole, ground, kind, work, made_of(begun))
 
-    assert status == whole.status
-    assert ground.asked() == whole.asked - (made_of(held) - made_of(begun))
+
+def assert_ends_as(
+    whole: Undisturbed, ground: Ground, kind: str, work: Path, begun: Counter[str]
+) -> None:
+    """Asserts that the same command, given again, ends as if nothing had ever disturbed it, and
+    asks what is not kept; ``begun`` are the requests of answers that were there at first."""
+    held, written = made_of(kept(work)), lines(work)
+    ground.expect(0)
+    status, said = ended(ground.begin(kind, work))
+
+    assert status == whole.status, said
+    assert ground.asked() == whole.asked - (held - begun)
     assert frozenset(kept(work)) == whole.answers
     assert written <= lines(work)
     assert len(lines(work)) == len(whole.answers)
@@ -129,3 +141,49 @@ def test_kill__every_stage_is_there(kind: str, ground: Ground) -> None:
 
     assert {stage for stage, _ in answers} == set(STAGES)
     assert {tag.leg for stage, tag in answers if stage == "score"} == {"reference", "self"}
+
+
+@pytest.mark.parametrize(
+    "gone", ["plan.json", pytest.param("observations", marks=pytest.mark.full)]
+)
+def test_kill__while_what_was_taken_over_is_removed(
+    gone: str, ground: Ground, tmp_path: Path
+) -> None:
+    """What a candidate answered beside a live baseline goes when the evidence holds it; a run
+    that was killed when half of it was gone ends as one that was not."""
+    whole, work = ground.whole("live"), tmp_path / "work"
+    beside, aside = work / "evidence.live/candidate", tmp_path / "aside"
+    ground.prepare("live", work)
+    event = ground.expect(whole.requests)
+    with ground.begin("live", work) as process:
+        assert kill(process, event, 0)
+    shutil.copytree(beside, aside)
+    ended(ground.begin("live", work))
+    assert not beside.exists()
+    aside.rename(beside)
+    if gone == "plan.json":
+        (beside / gone).unlink()
+    else:
+        shutil.rmtree(beside / gone)
+
+    assert_ends_as(whole, ground, "live", work, Counter())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(12))
+def test_full_disk(number: int, ground: Ground, disk: Path) -> None:
+    """The disk is full at some moment of whatever kind of run: said as that; with room the same
+    command goes on, and ends as if there had always been room."""
+    kind = ("candidate", "capture", "live", "baseline")[number % 4]
+    whole, work = ground.whole(kind), disk / "work"
+    size = random.Random(number).randint(16, whole.size // 1024)
+    remount(disk, f"size={size}k")
+    ground.prepare(kind, work)
+    ground.expect(0)
+    status, said = ended(ground.begin(kind, work))
+    print(f"{kind}: {size} of {whole.size // 1024} KiB, kept {len(kept(work))}: {said}")
+
+    assert (status, said.count("iqaction: ")) == (3, 1), said
+    assert "No space left" in said
+    remount(disk, "size=32m")
+    assert_ends_as(whole, ground, kind, work, Counter())

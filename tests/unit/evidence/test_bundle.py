@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import io
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,9 +22,10 @@ from iqaction.archives import Bounds
 from iqaction.errors import EvidenceError
 from iqaction.evidence import bundle, manifest
 from iqaction.evidence.manifest import Stored
-from iqaction.evidence.store import load_baseline
+from iqaction.evidence.store import Folder, load_baseline
 from iqaction.evidence.verify import verify
 
+ROOT = Path(__file__).parents[3]
 SMALL = Bounds(packed=100_000, unpacked=200_000, files=20)
 
 
@@ -392,6 +395,41 @@ def test_pack__too_much(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         bundle.pack(made.folder, tmp_path / "x.tar.gz")
     monkeypatch.setattr(bundle, "BOUNDS", Bounds(packed=10))
     with pytest.raises(EvidenceError, match="packs to more than 10 bytes"):
+        bundle.pack(made.folder, tmp_path / "x.tar.gz")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+_KILLED = """\
+import os, sys
+from pathlib import Path
+from iqaction.evidence import bundle
+sys.addaudithook(lambda event, _: os._exit(9) if event == "os.rename" else None)
+bundle.pack(*map(Path, sys.argv[1:]))
+"""
+
+
+def test_pack__killed(made: Made, tmp_path: Path) -> None:
+    """Killed when all but the name was written, and begun again: the file, and nothing beside."""
+    out = tmp_path / "x.tar.gz"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, made.folder, out], env=environ, cwd=ROOT, check=False
+    )
+    left = [p.name for p in tmp_path.iterdir()]
+    bundle.pack(made.folder, out)
+
+    assert (done.returncode, len(left), out.name in left) == (9, 1, False)
+    assert list(tmp_path.iterdir()) == [out]
+    assert out.read_bytes() == made.packed.read_bytes()
+
+
+def test_pack__in_use(made: Made, tmp_path: Path) -> None:
+    """A folder in which another process writes is not packed."""
+    with (
+        Folder.open_for_writing(made.folder),
+        pytest.raises(EvidenceError, match="is in use"),
+    ):
         bundle.pack(made.folder, tmp_path / "x.tar.gz")
 
     assert list(tmp_path.iterdir()) == []
