@@ -44,9 +44,9 @@ suite: killed
 stages:
   - trajectory: {prompts: prompts.jsonl, limit: 4, max_tokens: 4, concurrency: 2}
   - score: {legs: [reference, self]}
-  - gsm8k: {data: problems.jsonl, limit: 6, max_tokens: 8}
-  - niah: {lengths: [144], depths: [0.5], trials: 3, max_tokens: 8}
-  - sampling: {temperature: 0.8, prompts: 3, draws: 6, tokens: 4}
+  - gsm8k: {data: problems.jsonl, limit: 4, max_tokens: 8}
+  - niah: {lengths: [144], depths: [0.5], trials: 2, max_tokens: 8}
+  - sampling: {temperature: 0.8, prompts: 2, draws: 4, tokens: 4}
 """
 _DETOKENIZE = "/detokenize"  # asked once for each text that is forced
 _COUNTED = (CHAT, FORCE, _DETOKENIZE)  # looking who answers asks none of these
