@@ -79,20 +79,8 @@ def test_recovered__all_kinds_mixed(world: World, model: str) -> None:
     same(world.undisturbed[model], outcome.report)
 
 
-def each_alone() -> list[object]:
-    """Candidate and fault. A second scoring that meets a server error twice is not asked a third
-    time, so that one broken prompt is told as `not asked once more`."""
-    limit = pytest.mark.xfail(reason="a second scoring is asked again once only", strict=False)
-    twice = {Fault.ERROR_500: (limit,), Fault.PAGE_502: (limit,)}
-    marks = {"F16": lambda f: (), "Q4_0": lambda f: (pytest.mark.full, *twice.get(f, ()))}
-    return [
-        pytest.param(model, f, marks=of(f), id=f"{model}-{f.name.lower()}")
-        for model, of in marks.items()
-        for f in Fault
-    ]
-
-
-@pytest.mark.parametrize(("model", "fault"), each_alone())
+@pytest.mark.parametrize("fault", Fault, ids=lambda f: f.name.lower())
+@pytest.mark.parametrize("model", ["F16", pytest.param("Q4_0", marks=pytest.mark.full)])
 def test_recovered__each_kind_alone(world: World, model: str, fault: Fault) -> None:
     """A tenth of all requests hit by one kind of fault: the report is that of a run without."""
     faults = Faults((fault,))
