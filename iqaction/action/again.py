@@ -14,12 +14,12 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from iqaction import __version__, judgement
-from iqaction.action import git_base, places
+from iqaction import __version__, judgement, session
+from iqaction.action import asking, git_base, places
 from iqaction.action.job import Job
 from iqaction.action.remembered import KEY, is_whole
 from iqaction.action.settings import CAPTURE, COMPOSE, NONE, REPORT, Settings
@@ -55,23 +55,47 @@ def stem(settings: Settings, decision: Decision) -> str:
     return f"inferquality-{decision.suite}{part}"
 
 
+def planned(job: Job, settings: Settings, decision: Decision) -> str:
+    """The sha256 of the plan that this job would ask, the baseline's root in it; raises IqError."""
+    where = settings.endpoint or asking.UNKNOWN
+    return session.planned(
+        asking.options(job, settings, decision, where, decision.circumstances)
+    ).sha256
+
+
 def found(
-    job: Job, settings: Settings, event: Event, client: Client | None, decision: Decision
+    job: Job,
+    settings: Settings,
+    event: Event,
+    client: Client | None,
+    decision: Decision,
+    plan: Callable[[Job, Settings, Decision], str] = planned,
 ) -> Decision:
     """The decision with its key, and with the evidence of the same measurement where that is
-    still to be had: in the runner's own folder, else among this run's artifacts."""
+    still to be had: in the runner's own folder, else among this run's artifacts.
+
+    ``plan`` tells the sha256 of what would be asked: the key alone is no proof, for whatever has
+    run on the runner can compute it.
+    """
     key = _key(job, settings, event, decision)
     if not key:
         return decision
     decision = replace(decision, key=key)
     for place, folder in _candidates(job, settings, event, client, decision):
         measured = _same(folder, key)
-        if measured is None:
+        if measured is None or not _is_of(measured, event):
             continue
-        run = measured.circumstances.run
-        said = f"the same was measured by {run.url or place}, and its evidence is published again"
+        try:
+            if measured.plan.sha256 != plan(job, settings, decision):
+                job.log.notice(f"{place} was asked another plan, or compared with another baseline")
+                continue
+        except IqError:  # the measuring step says what is wrong with the plan
+            return decision
+        # The same run's: its address is taken from the event, and not from the evidence.
+        where = event.run_url or place
+        said = f"the same was measured by {where}, and its evidence is published again"
         around = decision.circumstances
-        around = replace(around, run=replace(around.run, republished=run.url or place))
+        around = replace(around, run=replace(around.run, republished=where))
         around = replace(around, machine=measured.circumstances.machine)
         return replace(
             decision, action=REPUBLISH, reason=said, judged=str(folder), circumstances=around
@@ -119,6 +143,13 @@ def _same(folder: Path, key: str) -> Observed | None:
         return None
     # A run that was cancelled seals what it has, and is to be finished, not repeated.
     return observed if is_whole(judgement.judge(observed, __version__)) else None
+
+
+def _is_of(measured: Observed, event: Event) -> bool:
+    """True where the evidence says that it is of this run and this commit."""
+    theirs = measured.circumstances.run
+    ours = (event.repository, event.run_id, event.tested_sha)
+    return (theirs.repository, theirs.run_id, theirs.tested_sha) == ours
 
 
 def _key(job: Job, settings: Settings, event: Event, decision: Decision) -> str:

@@ -29,6 +29,7 @@ from iqaction.github.event import Event
 from iqaction.verdict import Verdict
 
 _MOST_RUNS = 12  # looked at; each is two requests
+_ANYBODYS = "any earlier job on this runner could have written it"
 _BOUNDS = Bounds(packed=128 << 20, unpacked=512 << 20)
 
 
@@ -101,7 +102,7 @@ def on_the_runner(asked: Asked) -> Found:
             except (EvidenceError, OSError, shutil.Error) as exc:
                 reason = _why(asked, exc)
             else:
-                said.append(f"{label}: taken, {_of(asked, kept.head_sha)}")
+                said.append(f"{label}: taken, {_of(asked, kept.head_sha)}; {_ANYBODYS}")
                 return Found(folder, tuple(said))
         said.append(f"{label}: not taken, {reason}")
     none = "this runner keeps no baseline of this suite that was started in the same way"

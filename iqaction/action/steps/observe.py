@@ -11,20 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from iqaction import live_baseline, merging, session, surfaces
-from iqaction.action import holding, keys, legs, logged, places, remembered, reports, shelf
+from iqaction.action import asking, holding, legs, logged, places, remembered, reports, shelf
 from iqaction.action.job import Job
 from iqaction.action.settings import CAPTURE, NONE, PUBLISH, REPORT, RUN, Settings
 from iqaction.action.work import REPUBLISH, Decision, Measured
 from iqaction.boot import stopping
-from iqaction.circumstances import Circumstances
 from iqaction.errors import BootError, EvidenceError, IqError
 from iqaction.outcome_view import page
 from iqaction.report import Report
-from iqaction.session import Outcome, RunOptions
+from iqaction.session import Outcome
 from iqaction.surfaces._base import AppendSummary
 
 _COLUMNS = 120
-_UNKNOWN = "http://127.0.0.1"  # stands for an endpoint that did not start, and is not asked
 
 
 def run(job: Job) -> int:
@@ -75,7 +73,7 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
     if decision.action == REPUBLISH:
         return merging.merge([Path(decision.judged)], job.work.evidence, around)
     endpoint = job.work.endpoint()
-    where = settings.endpoint or _UNKNOWN
+    where = settings.endpoint or asking.UNKNOWN
     if (
         endpoint is None and settings.mode == RUN and settings.boot != NONE
     ):  # who answers there is not what was to be tested
@@ -94,28 +92,8 @@ def _outcome(job: Job, settings: Settings, decision: Decision) -> Outcome:
         around = replace(around, machine={**around.machine, remembered.KEY: decision.key})
     with job.log.group("asking"), job.log.quiet():
         return live_baseline.run(
-            _options(job, settings, decision, where, around), progress=logged.progress(job)
+            asking.options(job, settings, decision, where, around), progress=logged.progress(job)
         )
-
-
-def _options(
-    job: Job, settings: Settings, decision: Decision, endpoint: str, around: Circumstances
-) -> RunOptions:
-    keys.api_key(job, settings)  # masks it, before anything else can print it
-    return RunOptions(
-        evidence=job.work.evidence,
-        plan=Path(decision.plan) if decision.plan else None,
-        endpoint=endpoint,
-        model=keys.model(settings),
-        dialect=settings.dialect,
-        baseline=decision.baseline,
-        suite=decision.suite,
-        api_key_env=settings.api_key_env,
-        reference=settings.reference_endpoint,
-        reference_model=settings.reference_model,
-        capture=not decision.baseline,
-        circumstances=around,
-    )
 
 
 def _told(job: Job, report: Report) -> None:

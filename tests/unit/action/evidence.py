@@ -24,6 +24,7 @@ from iqaction.calls import Arm, EngineInfo, Tag
 from iqaction.circumstances import Circumstances
 from iqaction.evidence.store import Folder, load_baseline
 from iqaction.observed import Observed
+from iqaction.plan import Plan
 from iqaction.report import Run
 
 WORLD = World(units=64, length=12)
@@ -62,6 +63,12 @@ class Evidence:
     @cached_property
     def healthy(self) -> Observed:
         return self.world.compare(self._capture, healthy)
+
+    @cached_property
+    def healthy_plan(self) -> Plan:
+        """The plan that legs of the default suite are of."""
+        with Folder.open(self.leg("healthy plan")) as folder:
+            return folder.load().plan
 
     def leg(
         self,

@@ -67,6 +67,7 @@ class Case:
     def __init__(self, home: Path, made: Evidence, github: FakeGithub | None = None) -> None:
         self.home, self.made, self.github = home, made, github
         self.desks = 0
+        self.plan = made.healthy_plan.sha256
 
     def desk(self, *, attempt: int = 0, **more: object) -> Desk:
         """The first job is an attempt's first, every other one a second."""
@@ -90,12 +91,12 @@ class Case:
             "measure", baseline=base, circumstances=Circumstances(desk.run)
         )
         if self.github is None:
-            return again.found(job, settings, event, None, asked)
+            return again.found(job, settings, event, None, asked, lambda *_: self.plan)
         with clients.open_session() as opened:
             client = clients.Client(
                 self.github.url, "ghs_rw", session=opened, clock=job.clock, sleep=job.sleep
             )
-            return again.found(job, settings, event, client, asked)
+            return again.found(job, settings, event, client, asked, lambda *_: self.plan)
 
     def measured(self, desk: Desk, decision: Decision, **more: object) -> Path:
         """As if the job had measured: its evidence, and what a runner keeps of it."""
@@ -334,6 +335,51 @@ def test_found__a_forged_key_alone(case, made):
         shutil.copytree(folder, place)
 
         assert case.found(case.desk(attempt=2)).action == "measure"
+
+
+def test_found__a_forged_measurement(case, made):
+    """The key can be computed by whatever has run there: evidence under it that is of another run,
+    commit or repository, or that was asked another plan, is measured anew."""
+    desk = case.desk()
+    decision = case.found(desk)
+    place = places.judged(desk.environ) / decision.key
+    machine = {remembered.KEY: decision.key}
+
+    def forged(**run: str) -> str:
+        around = Circumstances(replace(desk.run, **run), machine=machine)
+        folder = made.leg(f"{case.home.name}-{'-'.join(run) or 'own'}", circumstances=around)
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(folder, place)
+        return case.found(case.desk(attempt=2)).action
+
+    assert forged() == "republish"
+    assert forged(run_id="51") == "measure"
+    assert forged(tested_sha="d" * 40) == "measure"
+    assert forged(repository="acme/other") == "measure"
+    assert forged(url="https://evil.invalid/") == "republish"
+    found = case.found(case.desk(attempt=2))
+    assert found.circumstances.run.republished == desk.run.url
+    case.plan = "0" * 64
+    desk = case.desk(attempt=2)
+    assert case.found(desk).action == "measure"
+    assert "another plan" in desk.log
+
+
+def test_planned(tmp_path, made):
+    """What would be asked is known before anybody answers, as the measuring step will say it: the
+    plan's own margins, and the baseline that it is compared with."""
+    desk = Desk(tmp_path).inputs(**COMMAND)
+    (tmp_path / "plan.yml").write_text("stages: [trajectory]")
+    near = Decision("measure", plan=str(tmp_path / "plan.yml"), baseline=str(made.reference))
+    (tmp_path / "far.yml").write_text("stages: [trajectory: {max_tokens: 32}]")
+
+    def sha256(decision: Decision) -> str:
+        return again.planned(desk.job, desk.job.settings(), decision)
+
+    assert sha256(near) == sha256(near)
+    captured = replace(near, baseline="")
+    others = [replace(near, plan=str(tmp_path / "far.yml")), captured]
+    assert len({sha256(x) for x in (near, *others)}) == 3
 
 
 # --- images ---------------------------------------------------------------------------------

@@ -225,7 +225,7 @@ def test_on_the_runner(tmp_path, captured):
     assert found.folder is not None
     assert found.folder.is_relative_to(desk.work.path)
     assert bundle.root_of(found.folder) == bundle.root_of(captured)
-    assert "taken, of the merge-base" in found.searched[0]
+    assert "taken, of the merge-base; any earlier job on this runner could" in found.searched[0]
 
 
 def test_on_the_runner__another_suites(tmp_path, captured):
