@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,10 +10,14 @@ from pathlib import Path
 
 from iqaction import surfaces
 from iqaction.action import reports, targets
-from iqaction.errors import ConfigError
+from iqaction.errors import ConfigError, EvidenceError
+from iqaction.evidence import manifest
+from iqaction.evidence.reading import PLAN
+from iqaction.evidence.store import Folder
 from iqaction.github import publishing, pulls
 from iqaction.github.client import Client, open_session
 from iqaction.github.publishing import Published
+from iqaction.report import Report
 
 
 @dataclass(frozen=True)
@@ -26,19 +31,44 @@ class Wanted:
     check: bool = True
 
 
-def publish(folder: Path, wanted: Wanted, token: str, environ: Mapping[str, str]) -> Published:
-    """Post the report in ``folder``.
+def stored(folder: Path, root: str = "") -> Report:
+    """The report in ``folder``: the sealed one, or where no evidence is beside it (a run that was
+    refused, several suites as one) the file's own word, without a root.
+
+    Parameters
+    ----------
+    root
+        The evidence root as the run told it, "" for any.
+
+    Raises
+    ------
+    EvidenceError
+        There is none, it is not the one that was sealed, or is of another root.
+    """
+    report = reports.stored(folder)
+    if any(os.path.lexists(folder / name) for name in (PLAN, manifest.NAME)):
+        with Folder.open(folder) as opened:
+            report, found = opened.report()
+        report = replace(report, evidence_root=found)
+    if root and root.lower() != report.evidence_root:
+        raise EvidenceError(
+            f"{folder}: its evidence root is {report.evidence_root or 'not known: it has none'}",
+            expected=root.lower(),
+            next_step="publish the folder that the run left, as its log and comment name it",
+        )
+    return report
+
+
+def publish(report: Report, wanted: Wanted, token: str, environ: Mapping[str, str]) -> Published:
+    """Post a report.
 
     Raises
     ------
     ConfigError
         Neither the report nor the command line says where.
-    EvidenceError
-        There is no report.
     GithubError
         GitHub does not say which pull request it is.
     """
-    report = reports.stored(folder)
     run = replace(
         report.run,
         repository=wanted.repository or report.run.repository,

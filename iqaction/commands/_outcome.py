@@ -6,6 +6,9 @@ from iqaction.commands._console import Console
 from iqaction.outcome_view import Outcome, as_json, exit_code, page
 from iqaction.verdict import EXIT_CODE, Verdict
 
+_UNVOUCHED = (
+    "          as the folder says it; whether the run wrote it: iqaction verify DIR --root ROOT\n"
+)
 _INCOMPLETE = EXIT_CODE[Verdict.NOT_RUN]
 
 
@@ -16,6 +19,14 @@ def judged(outcome: Outcome, console: Console) -> int:
     else:
         console.page(page(outcome, console.columns))
     return exit_code(outcome.report)
+
+
+def found(outcome: Outcome, console: Console) -> int:
+    """The same of a folder that may be anybody's: its root was taken from the folder itself."""
+    if not console.json and outcome.root:
+        console.page(page(outcome, console.columns) + _UNVOUCHED)
+        return exit_code(outcome.report)
+    return judged(outcome, console)
 
 
 def observed(outcome: Outcome, console: Console) -> int:

@@ -28,4 +28,4 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from iqaction import session  # noqa: PLC0415 - numpy is not for `--help`
     from iqaction.commands import _outcome  # noqa: PLC0415
 
-    return _outcome.judged(session.judge(folder), console)
+    return _outcome.found(session.judge(folder), console)

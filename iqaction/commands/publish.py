@@ -17,15 +17,19 @@ Posts the check run and the pull request's comment of a judged folder, as the ac
 does; for a run whose publishing failed, or that was made by hand. What is posted is rendered from
 report.json by this version. A result of a newer run is not overwritten.
 
+A folder says nothing about who wrote it: with --root, the evidence root that the run printed, only
+that run's own report is posted.
+
 Exits 0 where all was posted, 3 where anything was not."""
 EXAMPLES = """\
   # the action's evidence, downloaded from the run; the token is in $GITHUB_TOKEN
-  iqaction publish evidence --pull-request 17
+  iqaction publish evidence --pull-request 17 --root SHA256
   # a run made by hand
   iqaction publish candidate --repository org/serve --pull-request 17 \\
       --sha 0123456789abcdef0123456789abcdef01234567"""
 _NOT_POSTED = 3
 _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}\Z")
+_ROOT = re.compile(r"[0-9a-f]{64}\Z")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -42,6 +46,7 @@ def flags(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="pull request to comment on; default: the open ones at that commit",
     )
+    add("--root", metavar="SHA256", default="", help="the evidence root that it must have")
     add(
         "--token-env",
         metavar="NAME",
@@ -64,8 +69,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
         comment=not args.no_comment,
         check=not args.no_check,
     )
-    done = manual.publish(folder, wanted, _token(args.token_env, console.environ), console.environ)
-    for warning in done.warnings:
+    root = _checked(args.root.lower(), _ROOT, "--root", "64 hexadecimal digits")
+    token = _token(args.token_env, console.environ)
+    report = manual.stored(folder, root)
+    done = manual.publish(report, wanted, token, console.environ)
+    for warning in (*_unvouched(report.evidence_root, root), *done.warnings):
         console.complain(warning)
     urls = {"check_url": done.check_url, "comment_url": done.comment_url}
     status = 0 if done.published else _NOT_POSTED
@@ -77,6 +85,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         console.page("".join(f"{k.replace('_url', '')}  {v}\n" for k, v in urls.items() if v))
     return status
+
+
+def _unvouched(found: str, wanted: str) -> tuple[str, ...]:
+    """What is to be said of a folder whose root nobody has given."""
+    if wanted:
+        return ()
+    if not found:
+        return ("no evidence is beside the report: what is posted is the file's own word",)
+    return (f"the root {found} was not compared with the run's: see --root",)
 
 
 def _checked(text: str, form: re.Pattern[str], flag: str, expected: str) -> str:

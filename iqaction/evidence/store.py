@@ -255,12 +255,13 @@ class Folder:
         return circumstances_json.from_bytes(self._tree.read(CIRCUMSTANCES))
 
     def report(self) -> tuple[Report, str]:
-        """The stored report, and the evidence root ("" where the folder is not sealed).
+        """The stored report, and the evidence root.
 
         Raises
         ------
         EvidenceError
-            It was never judged, or ``report.json`` is none.
+            It was never judged, or ``report.json`` is none, or not the one that was sealed: where
+            nothing seals it, it may be anybody's.
         """
         if not self._tree.has(report_json.NAME):
             raise EvidenceError(
@@ -270,17 +271,18 @@ class Folder:
             )
         data = self._tree.read(report_json.NAME)
         root = reading.load(self._tree, numbers=False).observed.root
-        if root:
-            sealed = manifest.from_bytes(self._tree.read(manifest.NAME))
-            if sealed.get(report_json.NAME) != manifest.Stored(
-                hashlib.sha256(data).hexdigest(), len(data)
-            ):
-                raise EvidenceError(
-                    f"{self.path}: {report_json.NAME} was altered since it was sealed",
-                    expected="the report that judging wrote",
-                    next_step=f"run `iqaction judge {self.path}`: it judges the evidence again",
-                )
-        return report_json.from_bytes(data), root
+        stored = manifest.Stored(hashlib.sha256(data).hexdigest(), len(data))
+        if not root:
+            what = f"{report_json.NAME} is covered by no seal"
+        elif manifest.from_bytes(self._tree.read(manifest.NAME)).get(report_json.NAME) != stored:
+            what = f"{report_json.NAME} was altered since it was sealed"
+        else:
+            return report_json.from_bytes(data), root
+        raise EvidenceError(
+            f"{self.path}: {what}",
+            expected="the report that judging wrote",
+            next_step=f"run `iqaction judge {self.path}`: it judges the evidence again",
+        )
 
     def prompts_bytes(self) -> bytes:
         """The prompt file's own bytes, unpacked. Raises EvidenceError where there are none."""
