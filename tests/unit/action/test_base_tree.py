@@ -82,3 +82,69 @@ def test_merge_base__a_graft_in_the_clone(tmp_path: Path) -> None:
     pull = replace(event(), base_sha=start, head_sha=head)
 
     assert base_tree.merge_base(tmp_path, pull, None) == MergeBase(start, True)
+
+
+def poison(clone: Path, named: str, content: str) -> None:
+    """Put the object ``content`` under the name of the object ``named``."""
+    objects = clone / ".git" / "objects"
+    there = objects / named[:2] / named[2:]
+    there.chmod(0o600)
+    there.write_bytes((objects / content[:2] / content[2:]).read_bytes())
+
+
+def test_unpack(tmp_path: Path) -> None:
+    """The files as they are committed: of an older commit, links among them, whatever their names;
+    nothing is left out, put in or converted, and nothing of the clone's is run."""
+    clone, ran = tmp_path / "clone", tmp_path / "ran"
+    attributes = "* filter=evil\n*.v ident export-subst\nserve export-ignore\nx.sh eol=crlf\n"
+    files = {
+        ".gitattributes": attributes, "serve/start.sh": "exec vllm\n", "x.sh": "a\n",
+        "a.v": "$Id$ $Format:%H$", "new\nline \"ü": "named", "-n": "dash",
+    }  # fmt: skip
+    clone.mkdir()
+    (clone / "link").symlink_to("serve/start.sh")
+    sha = committed(clone, dict(files))
+    committed(clone, {"x.sh": "changed\n"})
+    for what in ("smudge", "clean", "process"):
+        git(clone, "config", f"filter.evil.{what}", f"touch {ran}; cat")
+    (clone / ".git/info/attributes").write_text("*.sh export-ignore\n")
+
+    base_tree.unpack(clone, sha, tmp_path / "base")
+
+    found = {
+        str(p.relative_to(tmp_path / "base")): p.read_text()
+        for p in (tmp_path / "base").rglob("*")
+        if p.is_file() and not p.is_symlink()
+    }
+    assert found == files
+    assert (tmp_path / "base/link").readlink() == Path("serve/start.sh")
+    assert not ran.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["base", "clone"]
+
+
+@pytest.mark.parametrize("what", ["a file", "a folder", "the commit"])
+def test_unpack__the_clone_lies(tmp_path: Path, what: str) -> None:
+    """What an earlier job put into the clone under another object's name is not started as the
+    merge-base."""
+    clone = tmp_path / "clone"
+    sha = committed(clone, {"serve/start.sh": "the base"})
+    other = committed(clone, {"serve/start.sh": "the change"})
+    of = {"a file": ":serve/start.sh", "a folder": ":serve", "the commit": ""}[what]
+    poison(clone, *(git(clone, "rev-parse", f"{x}{of}") for x in (sha, other)))
+
+    with pytest.raises(GithubError, match="cannot give the files"):
+        base_tree.unpack(clone, sha, tmp_path / "base")
+
+    assert list((tmp_path / "base").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../outside"])
+def test_unpack__a_link_that_leads_out(tmp_path: Path, target: str) -> None:
+    """A committed link to elsewhere is not made."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "link").symlink_to(target)
+    sha = committed(clone, {})
+
+    with pytest.raises(GithubError, match="cannot be unpacked"):
+        base_tree.unpack(clone, sha, tmp_path / "base")
