@@ -16,6 +16,7 @@ from pathlib import Path
 from iqaction import connecting, restarts, runner, session, stages
 from iqaction.boot import readiness
 from iqaction.boot._base import Say, World
+from iqaction.boot._secrets import of_environment, secret_words
 from iqaction.boot.command import detached, how_ended
 from iqaction.boot.logs import PREFIX, LogTail, tail_text
 from iqaction.calls import Arm, Call, EngineInfo, Observation, Tag
@@ -267,8 +268,8 @@ def _relaunched(
     before = _identities(request.endpoint)
     with tempfile.TemporaryDirectory(prefix="iqaction-") as home:
         log = Path(home) / "relaunch.log"
-        _run(options, log, world, _secrets(request, world), progress)
-        tail = LogTail(log, _secrets(request, world))
+        _run(options, log, world, _secrets(options, request, world), progress)
+        tail = LogTail(log, _secrets(options, request, world))
         watched = readiness.Watched(ask, lambda: "", tail, "--relaunch-timeout")
         readiness.wait(watched, options.timeout_s, world, _without_log(progress))
     same = before & _identities(request.endpoint)
@@ -297,9 +298,10 @@ def _probe(request: Request) -> Callable[[], str]:
     return ask
 
 
-def _secrets(request: Request, world: World) -> tuple[str, ...]:
+def _secrets(options: Options, request: Request, world: World) -> tuple[str, ...]:
+    """What the command and the server may print, and nobody may read."""
     key = world.environ.get(request.api_key_env, "") if request.api_key_env else ""
-    return (key,) if key else ()
+    return (key, *of_environment(world.environ), *secret_words(options.relaunch))
 
 
 def _without_log(progress: Progress) -> Say:

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from iqaction.boot._secrets import of_environment
+from iqaction.boot.logs import mask, spelled
 from iqaction.calls import (
     Call,
     Evaluate,
@@ -38,6 +40,7 @@ from iqaction.json_value import JSON
 _PACKAGE = "lm_eval"
 _MOST_RESULTS = 16 << 20  # bytes of its results file
 _MOST_SCORES = 100
+_MOST_DOCUMENTS = 1_000_000
 _TAIL = 1 << 16  # bytes of what it prints that are kept, for the reason where it fails
 _SAID = 300  # characters of them that are shown
 _REFUSED = "API request failed"  # in a line with the status and the server's words
@@ -148,7 +151,7 @@ class Harness:
         printed = _Tail(process)
         ends = time.monotonic() + call.seconds
         try:
-            while process.poll() is None:
+            while not _has_ended(process):
                 if self._closed.wait(_LOOK_S):
                     return Failure(FailureKind.CONNECT, "the run was stopped")
                 if time.monotonic() > ends:
@@ -171,7 +174,10 @@ class Harness:
         last = lines[-1] if lines else "it printed nothing"
         refused = next((x for x in reversed(lines) if _REFUSED in x), "")
         said = [refused[refused.find(_REFUSED) :], last] if refused not in ("", last) else [last]
-        found = "; ".join(x.replace(self._key, "***") if self._key else x for x in said)
+        # It was given its own variables, as HF_TOKEN: a library's error may quote one.
+        secrets = spelled((self._key, *of_environment(self._environment())))
+        found = mask("; ".join(said), secrets)
+        found = found.replace(self._key, "***") if self._key else found  # a short one, too
         return "".join(c if c.isprintable() else "?" for c in found)[-_SAID:]
 
 
@@ -194,16 +200,23 @@ class _Tail:
         return self._kept.decode("utf-8", "replace")
 
 
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """True where it has; it is not collected, so that its number stays its own."""
+    asked = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return process.returncode is not None or os.waitid(os.P_PID, process.pid, asked) is not None
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it started, politely first; nothing where it has ended."""
-    if process.poll() is not None:
-        return
-    for number, grace in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
-            return
+    """End it and what it started, politely first: a worker of a harness that died would go on
+    asking, and with the key."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+    ends = time.monotonic() + _GRACE_S
+    while not _has_ended(process) and time.monotonic() < ends:
+        time.sleep(_LOOK_S / 4)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _results(folder: Path) -> bytes:
@@ -226,7 +239,7 @@ def read(data: bytes, task: str) -> Evaluated | Failure:
     if not isinstance(results, dict):
         return Failure(FailureKind.MALFORMED, f"its results have no task {task}")
     scores = tuple(
-        Score(metric[:200], name[:200], value, _number(results.get(f"{metric}_stderr,{name}")))
+        Score(_text(metric), _text(name), value, _number(results.get(f"{metric}_stderr,{name}")))
         for key, told in sorted(results.items())
         if "," in key and (value := _number(told)) is not None
         for metric, _, name in [key.partition(",")]
@@ -234,7 +247,7 @@ def read(data: bytes, task: str) -> Evaluated | Failure:
     )
     documents = _named(body, "n-samples", task)
     n = documents.get("effective") if isinstance(documents, dict) else results.get("sample_len")
-    if not scores or type(n) is not int or n < 1:
+    if not scores or type(n) is not int or not 1 <= n <= _MOST_DOCUMENTS:
         return Failure(FailureKind.MALFORMED, "its results hold no figure and how many it is of")
     shots = _named(body, "n-shot", task)
     return Evaluated(
@@ -257,8 +270,13 @@ def _number(value: JSON) -> float | None:
     """A finite number that is no truth value; the harness writes "N/A" where it has none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # a whole number of more than 308 digits
+        return None
 
 
 def _text(value: JSON) -> str:
-    return str(value)[:200] if isinstance(value, (str, int, float)) else ""
+    """A text of a bounded length that can be written: JSON may hold halves of characters."""
+    text = str(value)[:200] if isinstance(value, (str, int, float)) else ""
+    return text.encode("utf-8", "replace").decode()

@@ -9,6 +9,8 @@ from iqaction.action.job import Job
 from iqaction.action.settings import COMPOSE, Settings
 from iqaction.boot import booting, readiness
 from iqaction.boot._base import Booted, Owner, Spec
+from iqaction.boot._secrets import of_environment
+from iqaction.boot.environment import scrubbed
 
 
 def started(job: Job, settings: Settings, asked: Spec) -> Booted:
@@ -51,5 +53,5 @@ def spec(job: Job, settings: Settings, checkout: Path) -> Spec:
         settings.stop_command,
         checkout / settings.compose_file if settings.boot == COMPOSE else None,
         settings.compose_env,
-        (key,) if key else (),
+        (*((key,) if key else ()), *of_environment(scrubbed(job.environ))),
     )

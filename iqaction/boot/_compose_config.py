@@ -8,26 +8,17 @@ can be read by compose again.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from iqaction.boot._secrets import FLAG, SECRET, USERINFO, hides
 from iqaction.boot.logs import mask, spelled
 from iqaction.errors import BootError
 from iqaction.json_value import JSON
 
 LOOPBACK = "127.0.0.1"
 HIDDEN = "(hidden)"
-_SECRET = re.compile(
-    r"TOKEN(?!IZ)|KEY|SECRET|PASS|CREDENTIAL|PRIVATE|AUTH|COOKIE|DSN", re.IGNORECASE
-)
-_USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
-_COUNT = re.compile(r"[0-9]{1,12}")
-_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;|&()<>"'])+""")  # as bash has them, nearly
-_BEARER = re.compile(r"(?i)\bbearer\s+([^\s\"']+)")
-_LONG_LINE = 16  # characters: a shorter one ("done") is part of other words
-_FLAG = re.compile(r"--?[A-Za-z][\w-]*")
 
 Body = dict[str, JSON]
 
@@ -140,28 +131,6 @@ def caveats(config: Mapping[str, JSON], project: str) -> dict[str, str]:
     return found
 
 
-def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables whose name speaks of a secret."""
-    return tuple(value for name, value in environ.items() if _hides(name, value))
-
-
-def secret_words(command: str) -> tuple[str, ...]:
-    """What of a shell command is never shown, should its log quote it, as with ``set -x`` and
-    ``set -v``. Its longer lines as a whole, and every word that a name or flag
-    calls a secret."""
-    words = _WORD.findall(command)
-    found = [w.strip() for w in command.split("\n") if len(w.strip()) >= _LONG_LINE]
-    for before, word in zip(("", *words), words, strict=False):
-        name, equals, value = word.partition("=")
-        follows = _FLAG.fullmatch(before) is not None and _SECRET.search(before) is not None
-        if equals and _hides(name, value):
-            found.append(value.strip("\"'"))
-        elif follows and _FLAG.fullmatch(word) is None and not _COUNT.fullmatch(word):
-            found.append(word.strip("\"'"))
-    found += [quoted.rstrip("@") for quoted in _USERINFO.findall(command)]
-    return tuple(found + _BEARER.findall(command))
-
-
 def redacted(value: JSON, secrets: Sequence[str]) -> JSON:
     """A copy for the evidence: values whose name or flag speaks of a secret are hidden, and so
     is every given secret, wherever it stands."""
@@ -170,12 +139,12 @@ def redacted(value: JSON, secrets: Sequence[str]) -> JSON:
 
 def _redacted(value: JSON, secrets: Sequence[str]) -> JSON:
     if isinstance(value, str):
-        return _USERINFO.sub("***@", mask(value, secrets))
+        return USERINFO.sub("***@", mask(value, secrets))
     if isinstance(value, list):
         return list(_listed(value, secrets))
     if isinstance(value, dict):
         return {
-            mask(key, secrets): HIDDEN if _hides(key, inner) else _redacted(inner, secrets)
+            mask(key, secrets): HIDDEN if hides(key, inner) else _redacted(inner, secrets)
             for key, inner in value.items()
         }
     return value
@@ -189,27 +158,17 @@ def _listed(values: Sequence[JSON], secrets: Sequence[str]) -> Iterator[JSON]:
             hide_next = False
             yield _redacted(value, secrets)
             continue
-        flag = _FLAG.fullmatch(value) is not None
+        flag = FLAG.fullmatch(value) is not None
         name, equals, inner = value.partition("=")
         if hide_next and not flag:
             yield HIDDEN
-        elif equals and " " not in name and _hides(name, inner):
+        elif equals and " " not in name and hides(name, inner):
             yield f"{name}={HIDDEN}"
-        elif " " in value and _SECRET.search(value):  # `sh -c "... --api-key X"`
+        elif " " in value and SECRET.search(value):  # `sh -c "... --api-key X"`
             yield HIDDEN
         else:
             yield _redacted(value, secrets)
-        hide_next = flag and _SECRET.search(value) is not None
-
-
-def _hides(name: str, value: JSON) -> bool:
-    """Whether a value is hidden for its name's sake. ``MAX_TOKENS: 4096`` is none."""
-    if name == "content":  # a config or secret written into the file itself
-        return isinstance(value, str)
-    if _SECRET.search(name) is None or isinstance(value, (dict, list, bool)) or value is None:
-        return False
-    counts = name.upper().endswith(("TOKENS", "TOKENS_PER_BATCH"))
-    return not (counts and _COUNT.fullmatch(str(value)))
+        hide_next = flag and SECRET.search(value) is not None
 
 
 def _services(config: Mapping[str, JSON]) -> list[tuple[str, Body]]:

@@ -22,6 +22,7 @@ from iqaction.boot import machine, programs
 from iqaction.boot._base import MARK, Spec, World
 from iqaction.boot._compose_config import Port
 from iqaction.boot._compose_ps import Container
+from iqaction.boot._secrets import secret_values, secret_words
 from iqaction.boot.command import detached, how_ended, release
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.files import append_private, write_private
@@ -118,8 +119,8 @@ def hidden(spec: Spec) -> tuple[str, ...]:
     """What is never shown: the secrets given, those among the compose file's variables, and what
     the two commands hold."""
     commands = f"{spec.command}\n{spec.stop_command}"
-    values = configs.secret_values(spec.compose_env)
-    return (*spec.secrets, *values, *configs.secret_words(commands))
+    values = secret_values(spec.compose_env)
+    return (*spec.secrets, *values, *secret_words(commands))
 
 
 def forget_resolved(work: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from iqaction.boot import lease as leases_of
 from iqaction.boot import processes, programs
 from iqaction.boot._base import World
-from iqaction.boot._compose_config import secret_words
+from iqaction.boot._secrets import secret_words
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.lease import Lease
 from iqaction.boot.logs import mask, spelled

@@ -161,6 +161,22 @@ def test_relaunch__hides_the_key(
     assert "\x1b" not in str(caught.value)
 
 
+def test_relaunch__hides_other_secrets(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what the environment calls a secret nor what the command itself does is in the error;
+    what is none stays to be read."""
+    monkeypatch.setenv("HF_TOKEN", "hf_canary_0123")
+    monkeypatch.setenv("MODEL_DIR", "/models/canary")
+    command = "echo $HF_TOKEN in $MODEL_DIR; PW_SECRET=canary-pw sh -c 'echo $PW_SECRET'; exit 1"
+    asked = after_reference(tmp_path, address, command)
+    complete(monkeypatch, 0)
+    with pytest.raises(BootError) as caught:
+        start(asked)
+
+    assert "*** in /models/canary\n    ***" in caught.value.happened
+
+
 def test_relaunch__does_not_come_up(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

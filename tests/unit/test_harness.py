@@ -129,6 +129,49 @@ def test_run__too_long() -> None:
     assert time.monotonic() - begun < 15
 
 
+@pytest.mark.parametrize(("ends", "kind"), [("", "malformed"), ("os._exit(3)", "proxy")])
+def test_run__what_it_leaves_behind(tmp_path: Path, ends: str, kind: str) -> None:
+    """A worker that outlives the harness, and will not be asked to end, does not go on asking."""
+    told = tmp_path / "pid"
+    program = (
+        "import os, pathlib, signal, subprocess, sys;"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "pid = subprocess.Popen(['sleep', '60']).pid;"
+        f"pathlib.Path({str(told)!r}).write_text(str(pid));{ends}"
+    )
+    found = asked(program)
+
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind(kind)
+    worker = int(told.read_text())
+    assert not is_running(worker)
+
+
+def is_running(pid: int) -> bool:
+    """False for what has ended and is not collected yet, too."""
+    for _ in range(40):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_run__what_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other secrets that it is given are not in its reason either: a library may quote them."""
+    monkeypatch.setenv("HF_TOKEN", "hf_canary_0123")
+    monkeypatch.setenv("https_proxy", "http://ann:canary-pw@proxy:3128")
+    found = asked(
+        'import os, sys; e = os.environ; sys.exit(f\'bad {e["HF_TOKEN"]} {e["https_proxy"]}\')'
+    )
+
+    assert isinstance(found, Failure)
+    assert found.message.endswith("bad *** http://***@proxy:3128")
+
+
 def test_close() -> None:
     """Closing ends the run under way within moments, and none begins after it."""
     made = Harness(
@@ -160,6 +203,8 @@ def test_close() -> None:
         b'{"results": {"gsm8k": {"exact_match,strict": NaN, "sample_len": 9}}}',
         b'{"results": {"gsm8k": {"exact_match,strict": true, "sample_len": 9}}}',
         b'{"results": {"gsm8k": {"exact_match,strict": "x", "sample_len": 9}}}',
+        b'{"results": {"gsm8k": {"exact_match,s": 0.5, "sample_len": 1%s}}}' % (b"0" * 400),
+        b'{"results": {"gsm8k": {"exact_match,s": 1%s, "sample_len": 9}}}' % (b"0" * 400),
         b'{"results": {"gsm8k": 3}, "n-samples": {"gsm8k": 4}}',
     ],
 )
@@ -177,6 +222,16 @@ def test_read__older() -> None:
     found = harness.read(json.dumps({"results": {"gsm8k": body}}).encode(), "gsm8k")
 
     assert found == Evaluated("gsm8k", (Score("exact_match", "x", 0.5, None),), 9)
+
+
+def test_read__halves_of_characters() -> None:
+    """A text that cannot be written is made one that can."""
+    figures = b'{"gsm8k": {"a\\ud800,b": 0.5, "sample_len": 9}}'
+    body = b'{"results": %s, "lm_eval_version": "\\udfff"}' % figures
+    found = harness.read(body, "gsm8k")
+
+    assert isinstance(found, Evaluated)
+    assert (found.scores[0].metric, found.version) == ("a?", "?")
 
 
 def test_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,3 +34,27 @@ def test_boot__there_is_a_problem_already(tmp_path):
     assert desk.step("observe") == 0
     assert reports.stored(desk.work.evidence).problems[0] == PROBLEM
     assert desk.step("gate") == 3
+
+
+def test_boot__secrets_of_the_job(tmp_path):
+    """What the workflow gave by a variable that is called a secret is neither in the log nor in
+    what the report shows of the server's: GitHub hides it in its own log only."""
+    desk = Desk(
+        tmp_path,
+        HF_TOKEN="hf_canary_0123",
+        HTTPS_PROXY="http://ann:canary-pw@proxy:3128",
+        MODEL="canary-model",
+        inputs={
+            "boot": "command",
+            "boot_command": "echo $HF_TOKEN $HTTPS_PROXY $MODEL; exit 3",
+            "endpoint": f"http://127.0.0.1:{free_port()}",
+        },
+    )
+    desk.decided()
+
+    assert desk.step("boot") == 0
+    found = desk.work.endpoint()
+    for text in (desk.log, found.problem, found.log_tail):
+        assert "*** http://***@proxy:3128 canary-model" in text
+        assert "hf_canary" not in text
+        assert "canary-pw" not in text
