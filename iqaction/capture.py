@@ -34,6 +34,7 @@ from iqaction.verdict import Verdict
 
 LAUNCHES = ENOUGH_LAUNCHES
 WORK = ".evidence"  # added to the name of a packed baseline: the folder that it is made from
+_GZIP = b"\x1f\x8b"
 _LOOK_S = 0.1
 _TAIL_LINES = 20
 _BACKGROUND = "a server that it starts belongs in the background: `nohup ... >serve.log 2>&1 &`"
@@ -99,6 +100,7 @@ def capture(options: Options, world: World, progress: Progress) -> Captured:
         The server could not be restarted, or did not come up again.
     """
     request = _checked(options)
+    _must_be_replaceable(options, progress)
     plan = session.planned(replace(options.run, capture=True))
     if not options.relaunch and options.launches:
         progress.note(
@@ -165,6 +167,27 @@ def _checked(options: Options) -> Request:
     if bundle.is_bundle(options.out) and options.out.is_dir():
         raise ConfigError(f"--out: {options.out} is a folder", expected="a file, new or replaced")
     return request
+
+
+def _must_be_replaceable(options: Options, progress: Progress) -> None:
+    """Say that a packed baseline will be replaced by another; refuse to replace anything else."""
+    out = options.out
+    if not bundle.is_bundle(out) or not out.exists():
+        return
+    if not (out.is_file() and _begins(out, _GZIP)):
+        raise ConfigError(
+            f"--out: {out} is there already, and is no packed baseline",
+            expected="a new file, or a packed baseline, which is replaced",
+        )
+    if not (options.folder / "plan.json").is_file():
+        progress.note(
+            f"{out} is there already: a new baseline is captured, and replaces it when it is whole"
+        )
+
+
+def _begins(path: Path, with_: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(with_)) == with_
 
 
 def needs_floor(specs: Iterable[StageSpec]) -> bool:

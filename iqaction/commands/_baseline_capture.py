@@ -17,7 +17,8 @@ again, 5 times: what a restart alone changes is the noise that no verdict may ta
 
 --out DIR keeps the evidence as a folder. --out FILE.tar.gz packs it into one file, the same bytes
 from the same evidence; the folder FILE.tar.gz.evidence beside it is what it is made from, and can
-be removed when the capture is done. A baseline that the plan names is left out.
+be removed when the capture is done; the same command then captures a new baseline and replaces the
+file. A baseline that the plan names is left out.
 
 The relaunch command is run by sh. It stops the server, starts it again and returns; a server that
 it starts stays in the background (`nohup ... &`). Then the capture waits until the endpoint has

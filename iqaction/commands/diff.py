@@ -11,6 +11,7 @@ from iqaction.commands._console import Console
 from iqaction.errors import ConfigError
 
 ORDER = 8
+_PAGE = b"<!doctype html"
 SUMMARY = "show what differs between two evidence folders"
 DESCRIPTION = """\
 A and B are any two evidence folders, candidates or captured references (these may be packed, as
@@ -66,9 +67,15 @@ def _given(path: Path, name: str) -> Path:
 
 
 def _must_be_apart(page: Path, folders: list[Path]) -> None:
-    """A page among sealed evidence would be a foreign file there."""
+    """A page among sealed evidence would be a foreign file there; another file is not ours to
+    replace."""
     if page.is_dir():
         raise ConfigError(f"--html: {page} is a folder", expected="a file to write")
+    if page.exists() and not _is_page(page):
+        raise ConfigError(
+            f"--html: {page} is there already, and is no page",
+            expected="a new file, or an earlier page, which is replaced",
+        )
     whole = page.resolve()
     for folder in folders:
         if folder.resolve() in whole.parents:
@@ -76,3 +83,11 @@ def _must_be_apart(page: Path, folders: list[Path]) -> None:
                 f"--html: {page} is in the evidence folder {folder}",
                 expected="a file beside it",
             )
+
+
+def _is_page(path: Path) -> bool:
+    """True for a plain file that begins as a page does; a pipe is not waited for."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_PAGE)).lower() == _PAGE

@@ -103,6 +103,39 @@ def test_capture__nobody_there(tmp_path: Path, address: str) -> None:
     assert not (tmp_path / "b.tar.gz").exists()
 
 
+class Notes(Quiet):
+    """What is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "refused", "told"), [(b"my notes", True, False), (b"\x1f\x8bold", False, True)]
+)
+def test_capture__something_is_there(
+    tmp_path: Path, address: str, content: bytes, refused: bool, told: bool
+) -> None:
+    """A file that is no packed baseline is never replaced; that one is will be is said before
+    anybody is asked, and it stays where nothing was captured."""
+    out, notes = tmp_path / "b.tar.gz", Notes()
+    out.write_bytes(content)
+    asked = options(tmp_path, address)
+    asked = replace(asked, run=replace(asked.run, evidence=out))
+
+    if refused:
+        with pytest.raises(ConfigError, match="is no packed baseline"):
+            capture.capture(asked, World(dict(os.environ)), notes)
+    else:
+        capture.capture(asked, World(dict(os.environ)), notes)
+
+    assert out.read_bytes() == content
+    assert any("replaces it" in line for line in notes.said) == told
+
+
 # --- the relaunch command -------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ def test_of_environment(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PWD", "/home/runner/work"), ("OLDPWD", "/home/runner"),
+    [("PWD", "/srv/runner/work"), ("OLDPWD", "/srv/runner"),
      ("TOKENIZERS_PARALLELISM", "disabled"),
      ("SSH_AUTH_SOCK", "/tmp/ssh-0123"), ("MAX_TOKENS", "40961024"), ("USE_TOKEN", "true"),
      ("KEYBOARD", "standard-105"), ("MODEL", "Qwen/Qwen3-8B"), ("HF_TOKEN", "")],

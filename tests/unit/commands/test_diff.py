@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,3 +128,22 @@ def test_diff__page_cannot_be_written(
 
     assert status == 3
     assert "No such file" in capsys.readouterr().err
+
+
+def test_diff__what_html_replaces(
+    folders: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An earlier page is replaced; any other file, and a pipe, is refused and stays."""
+    page, notes, pipe = (tmp_path / name for name in ("page.html", "notes.md", "pipe"))
+    notes.write_text("my notes")
+    os.mkfifo(pipe)
+    two = [str(x) for x in folders[1:]]
+
+    for _ in range(2):
+        assert cli.main(["diff", *two, "--html", str(page)]) == 0
+        assert page.read_text().startswith("<!doctype html")
+    for other in (notes, pipe):
+        capsys.readouterr()
+        assert cli.main(["diff", *two, "--html", str(other)]) == 4
+        assert "is there already, and is no page" in capsys.readouterr().err
+    assert notes.read_text() == "my notes"
