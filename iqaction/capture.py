@@ -16,7 +16,6 @@ from pathlib import Path
 from iqaction import connecting, restarts, runner, session, stages
 from iqaction.boot import readiness
 from iqaction.boot._base import Say, World
-from iqaction.boot._secrets import of_environment, secret_words
 from iqaction.boot.command import detached, how_ended
 from iqaction.boot.logs import PREFIX, LogTail, tail_text
 from iqaction.calls import Arm, Call, EngineInfo, Observation, Tag
@@ -31,6 +30,7 @@ from iqaction.runner import Connection, Job
 from iqaction.session import Outcome, RunOptions
 from iqaction.stages._levels import ENOUGH_LAUNCHES, FEWEST_LAUNCHES, is_floorless
 from iqaction.verdict import Verdict
+from iqaction.withheld import of_environment, secret_words
 
 LAUNCHES = ENOUGH_LAUNCHES
 WORK = ".evidence"  # added to the name of a packed baseline: the folder that it is made from

@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from iqaction.boot._secrets import of_environment
-from iqaction.boot.logs import mask, spelled
 from iqaction.calls import (
     Call,
     Evaluate,
@@ -36,6 +34,7 @@ from iqaction.calls import (
 )
 from iqaction.errors import ConfigError
 from iqaction.json_value import JSON
+from iqaction.withheld import mask, of_environment, spelled
 
 _PACKAGE = "lm_eval"
 _MOST_RESULTS = 16 << 20  # bytes of its results file

@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_retrying": {"calls", "engines"},
     "http": {"_address", "_replies", "_retrying", "_sockets", "calls", "engines", "errors"},
     "hf_tokenizer": {"calls", "errors"},
-    "harness": {"calls", "errors"},
+    "harness": {"calls", "errors", "withheld"},
     "sending": {"calls", "errors", "interrupts"},
     "recovery": {"calls"},
     "runner": {
@@ -96,6 +96,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo_weights": {"demo_quants", "errors", "terminal"},
 }
 MAY_IMPORT["addresses"] = set()
+MAY_IMPORT["withheld"] = {"json_value"}
 MAY_IMPORT["connecting"] = {
     "addresses",
     *("calls", "engines", "errors", "fingerprints", "harness", "hf_tokenizer", "http", "inputs"),
@@ -104,7 +105,9 @@ MAY_IMPORT["connecting"] = {
 BELOW_SESSION = set(MAY_IMPORT) - {"_llama_server", "demo_engine", "demo_quants", "demo_weights"}
 MAY_IMPORT["session"] = BELOW_SESSION | {"surroundings"}
 MAY_IMPORT["surroundings"] = {"boot", "circumstances"}
-MAY_IMPORT["boot"] = {"calls", "engines", "errors", "http", "interrupts", "terminal"}
+MAY_IMPORT["boot"] = {
+    *("calls", "engines", "errors", "http", "interrupts", "terminal", "withheld"),
+}
 MAY_IMPORT["github"] = {"archives", "errors", "report", "surfaces", "terminal", "verdict"}
 MAY_IMPORT["restarts"] = {"addresses", "boot", "calls", "errors", "evidence"}
 MAY_IMPORT["capture"] = {
@@ -119,7 +122,7 @@ MAY_IMPORT["capture"] = {
         "plan",
         "progress",
     ),
-    *("restarts", "runner", "session", "stages", "verdict"),
+    *("restarts", "runner", "session", "stages", "verdict", "withheld"),
 }
 MAY_IMPORT["live_baseline"] = {
     "addresses",

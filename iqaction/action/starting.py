@@ -9,8 +9,8 @@ from iqaction.action.job import Job
 from iqaction.action.settings import COMPOSE, Settings
 from iqaction.boot import booting, readiness
 from iqaction.boot._base import Booted, Owner, Spec
-from iqaction.boot._secrets import of_environment
 from iqaction.boot.environment import scrubbed
+from iqaction.withheld import of_environment
 
 
 def started(job: Job, settings: Settings, asked: Spec) -> Booted:

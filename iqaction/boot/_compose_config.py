@@ -12,10 +12,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from iqaction.boot._secrets import FLAG, SECRET, USERINFO, hides
-from iqaction.boot.logs import mask, spelled
 from iqaction.errors import BootError
 from iqaction.json_value import JSON
+from iqaction.withheld import FLAG, SECRET, USERINFO, hides, mask, spelled
 
 LOOPBACK = "127.0.0.1"
 HIDDEN = "(hidden)"

@@ -22,13 +22,13 @@ from iqaction.boot import machine, programs
 from iqaction.boot._base import MARK, Spec, World
 from iqaction.boot._compose_config import Port
 from iqaction.boot._compose_ps import Container
-from iqaction.boot._secrets import secret_values, secret_words
 from iqaction.boot.command import detached, how_ended, release
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.files import append_private, write_private
 from iqaction.errors import BootError, ConfigError
 from iqaction.json_value import JSON
 from iqaction.terminal import inline
+from iqaction.withheld import secret_values, secret_words
 
 RESOLVED = "compose.resolved.json"  # holds secrets: mode 0600, and removed once it was read
 REDACTED = "compose.redacted.json"

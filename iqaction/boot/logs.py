@@ -12,6 +12,7 @@ from pathlib import Path
 
 from iqaction.boot._base import Say
 from iqaction.terminal import inline
+from iqaction.withheld import mask, spelled
 
 PREFIX = "  | "
 _POLL_BYTES = 256 << 10
@@ -22,7 +23,6 @@ _RECENT = 200
 _SHOWN_BYTES = 2 << 20  # of one boot, on the job's log
 _TAIL_WINDOW = 256 << 10
 TAIL_BYTES = 16 << 10
-_SHORTEST_SECRET = 4  # a shorter one would be "found" everywhere
 
 
 class LogTail:
@@ -88,19 +88,6 @@ def shown(line: bytes, secrets: Sequence[str]) -> str:
     text = mask(text.rpartition("\r")[2] or text, secrets)
     cut = len(text) - _LINE
     return inline(text[:_LINE]) + (f" … ({cut} more)" if cut > 0 else "")
-
-
-def spelled(secrets: Sequence[str]) -> tuple[str, ...]:
-    """The texts to look for: each secret, and each line of one that has several."""
-    texts = {text for s in secrets for text in (s, s.strip(), *s.split("\n"))}
-    return tuple(sorted((t for t in texts if len(t) >= _SHORTEST_SECRET), key=len, reverse=True))
-
-
-def mask(text: str, secrets: Sequence[str]) -> str:
-    """``text`` with each secret (see :func:`spelled`) as ``***``."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
 
 
 def tail_text(path: Path, secrets: Sequence[str] = (), most: int = TAIL_BYTES) -> str:

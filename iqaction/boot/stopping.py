@@ -12,13 +12,12 @@ from pathlib import Path
 from iqaction.boot import lease as leases_of
 from iqaction.boot import processes, programs
 from iqaction.boot._base import World
-from iqaction.boot._secrets import secret_words
 from iqaction.boot.environment import scrubbed
 from iqaction.boot.lease import Lease
-from iqaction.boot.logs import mask, spelled
 from iqaction.boot.processes import Process
 from iqaction.counts import counted
 from iqaction.errors import BootError
+from iqaction.withheld import mask, secret_words, spelled
 
 _LOOK_S = 0.1
 _KILLED_S = 5.0  # the kernel frees tens of GB of a killed server in less

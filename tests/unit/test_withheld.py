@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iqaction.boot._secrets import of_environment
+from iqaction.withheld import of_environment
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
-"""What is a secret by its name, and so is never shown: of variables, flags and commands. Pure."""
+"""What is never shown: what a name calls a secret, of variables, flags and commands. Pure.
+
+Knows names and texts; not where a text comes from, nor where it goes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from iqaction.json_value import JSON
 
@@ -16,6 +19,7 @@ _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;|&()<>"'])+""")  # as bash has th
 _BEARER = re.compile(r"(?i)\bbearer\s+([^\s\"']+)")
 _LONG_LINE = 16  # characters: a shorter one ("done") is part of other words
 FLAG = re.compile(r"--?[A-Za-z][\w-]*")
+_SHORTEST = 4  # characters of a secret: a shorter one would be "found" everywhere
 _ENDS = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASS(?:WORD|WD|PHRASE)?|_PWD|CREDENTIALS?|COOKIE|DSN)(?:_?[0-9]+)?\Z",
     re.IGNORECASE,
@@ -60,3 +64,16 @@ def hides(name: str, value: JSON) -> bool:
         return False
     counts = name.upper().endswith(("TOKENS", "TOKENS_PER_BATCH"))
     return not (counts and _COUNT.fullmatch(str(value)))
+
+
+def spelled(secrets: Sequence[str]) -> tuple[str, ...]:
+    """The texts to look for: each secret, and each line of one that has several."""
+    texts = {text for s in secrets for text in (s, s.strip(), *s.split("\n"))}
+    return tuple(sorted((t for t in texts if len(t) >= _SHORTEST), key=len, reverse=True))
+
+
+def mask(text: str, secrets: Sequence[str]) -> str:
+    """``text`` with each secret (see :func:`spelled`) as ``***``."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
