@@ -7,11 +7,11 @@ and the report shows it. A baseline that is named is not looked for anywhere els
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iqaction.action import base_tree, checkout, deciding, lookup, tokens
+from iqaction.action import again, base_tree, checkout, deciding, git_base, lookup, tokens
 from iqaction.action.ancestry import Ancestry
 from iqaction.action.job import Job
 from iqaction.action.lookup import Asked, Found
@@ -23,6 +23,7 @@ from iqaction.evidence import bundle
 from iqaction.evidence.canon import shown
 from iqaction.github.client import Client
 from iqaction.github.event import Event
+from iqaction.report import Difference
 from iqaction.verdict import EXIT_CODE, Verdict
 
 UNPROVEN = EXIT_CODE[Verdict.UNPROVEN]
@@ -32,13 +33,15 @@ _MOST_SAID, _CHARACTERS = 48, 1_000
 
 @dataclass(frozen=True)
 class Search:
-    """What a search is asked with."""
+    """What a search is asked with. ``changed``: every path that the pull request touches, as GitHub
+    says it; None where that is not known."""
 
     job: Job
     settings: Settings
     event: Event
     client: Client | None
     files: Protected
+    changed: frozenset[str] | None = None
 
 
 def resolved(search: Search, decision: Decision) -> Decision:
@@ -54,6 +57,8 @@ def resolved(search: Search, decision: Decision) -> Decision:
         return replace(decision, baseline=search.files.named)
     found = _named(search) if search.files.named else _searched(search, decision.suite)
     decision = _told(search.job, replace(decision, baseline=str(found.folder or "")), found)
+    if found.by_inputs:
+        decision = _by_inputs(search, decision)
     if decision.baseline or event.name not in deciding.PULL_REQUESTS:
         return decision
     base = ""
@@ -64,7 +69,32 @@ def resolved(search: Search, decision: Decision) -> Decision:
         return replace(decision, action=REFUSE, exit_code=UNPROVEN, reason=reason)
     said = "there is no baseline: the merge-base is started first, as the reference"
     started = Found(None, (f"the merge-base, {base[:12]}: is started first, as the reference",))
-    return _told(search.job, replace(decision, base=base, reason=said), started)
+    decision = _told(search.job, replace(decision, base=base, reason=said), started)
+    return _by_inputs(search, decision)
+
+
+def _by_inputs(search: Search, decision: Decision) -> Decision:
+    """The decision, capped where the pull request changes the workflow: both sides are started with
+    its inputs, so that a flag that it adds to `boot_command` is in the reference as well."""
+    event, workspace = search.event, search.job.workspace()
+    path = event.workflow_path
+    if event.name not in deciding.PULL_REQUESTS or not path:
+        return decision
+    changed: Collection[str] | None = search.changed
+    if changed is None:
+        base = _base(search, workspace)[0]
+        changed = git_base.changed(workspace, base, again.checked_out(search.job))
+    if changed is not None and path not in changed:
+        return decision
+    how = "changes" if changed is not None else "may change"
+    said = (
+        f"the pull request {how} the workflow, and the reference was started with this run's own "
+        "inputs: what differs in them is on both sides, and was not measured (a baseline that was "
+        "captured on the base branch has it measured)"
+    )
+    around = decision.circumstances
+    differences = (*around.differences, Difference("baseline", path, said))
+    return replace(decision, circumstances=replace(around, differences=differences))
 
 
 def _told(job: Job, decision: Decision, found: Found) -> Decision:
@@ -96,7 +126,7 @@ def _searched(search: Search, suite: str) -> Found:
     for found in _steps(search, suite):
         said += found.searched
         if found.folder is not None:
-            return Found(found.folder, tuple(said))
+            return replace(found, searched=tuple(said))
     return Found(None, tuple(said))
 
 

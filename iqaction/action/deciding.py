@@ -237,10 +237,16 @@ def judge_files(
         return protected.as_it_is(wanted, at.root, into)
     base, note = _base(at, event, client)
     touched = None
-    if found.known:
-        touched = frozenset(p for f in found.files for p in (f.path, f.previous_path) if p)
+    touched = paths(found)
     files = protected.collect(wanted, base, at.root, into, touched)
     return replace(files, notes=(note, *files.notes)) if note else files
+
+
+def paths(found: Changes) -> frozenset[str] | None:
+    """Every path that was touched, a renamed file's old one too; None where that is not known."""
+    if not found.known:
+        return None
+    return frozenset(p for f in found.files for p in (f.path, f.previous_path) if p)
 
 
 def reference(settings: Settings, event: Event, client: Client | None, workspace: Path) -> str:

@@ -46,10 +46,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """A baseline's folder, or None; ``searched`` says in plain words where it was looked for."""
+    """A baseline's folder, or None; ``searched`` says in plain words where it was looked for.
+    ``by_inputs``: it was started with this run's own inputs."""
 
     folder: Path | None = None
     searched: tuple[str, ...] = ()
+    by_inputs: bool = False
 
 
 def among_artifacts(asked: Asked, client: Client | None) -> Found:
@@ -103,7 +105,7 @@ def on_the_runner(asked: Asked) -> Found:
                 reason = _why(asked, exc)
             else:
                 said.append(f"{label}: taken, {_of(asked, kept.head_sha)}; {_ANYBODYS}")
-                return Found(folder, tuple(said))
+                return Found(folder, tuple(said), by_inputs=True)
         said.append(f"{label}: not taken, {reason}")
     none = "this runner keeps no baseline of this suite that was started in the same way"
     return Found(None, tuple(said) or (none,))

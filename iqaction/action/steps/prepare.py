@@ -99,7 +99,8 @@ def _decided(job: Job, settings: Settings, client: Client | None) -> Decision:
     if settings.mode == CAPTURE:
         decision = _capture(job, settings, event, decision)
     if settings.mode == RUN:
-        decision = _compared(Search(job, settings, event, client, files), decision)
+        search = Search(job, settings, event, client, files, deciding.paths(found))
+        decision = _compared(search, decision)
     is_asking = settings.mode in (RUN, REPORT) and decision.action != REFUSE
     # A pinned baseline tells nothing of where the base branch stands by now: earlier runs do.
     is_told = files.is_anchored or not files.named

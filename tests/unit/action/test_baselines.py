@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fake_github.fake import FakeGithub
-from fake_github.state import BASE_SHA, SHA
+from fake_github.state import BASE_SHA, SHA, Fault
 from unit.action import clones
 from unit.action.desk import Desk, merge_group, pull_request, push
 from unit.action.evidence import TESTED, Evidence
@@ -18,7 +18,7 @@ from unit.action.on_github import compared, ran, zipped
 from world import World
 
 from iqaction import anchor
-from iqaction.action import reports
+from iqaction.action import reports, shelf
 from iqaction.anchor import Anchor
 from iqaction.evidence import bundle
 from iqaction.verdict import Verdict
@@ -203,6 +203,49 @@ def test_named__packed(tmp_path, github, captured, packed):
     assert (refused.decision.action, refused.decision.exit_code) == ("refuse", 3)
     assert "not the baseline that was pinned" in refused.decision.reason
     assert refused.step("gate") == 3
+
+
+WORKFLOW = ".github/workflows/quality.yml"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("changes", [True, False])
+def test_resolved__booted_with_changed_inputs(tmp_path, github, changes, is_told):
+    """A flag that the pull request adds to `boot_command` in the workflow starts the merge-base
+    too, and would be on both sides: such a run gives no PASS, and says why. Where GitHub does not
+    tell what changed, the clone does."""
+    desk = Desk(tmp_path, github)
+    base = clones.committed(desk.workspace, {"ci/plan.yml": PLAN, WORKFLOW: "1"})
+    touched = WORKFLOW if changes else "serve/start.sh"
+    head = clones.committed(desk.workspace, {touched: "2"})
+    compared(github, base, head, touched)
+    github.state.pulls = {7: {"head_sha": head, "base_sha": base}}
+    github.state.files = {7: [{"filename": touched}]}
+    if not is_told:
+        github.state.faults.append(Fault("GET", "/pulls/7/files", 9, 403))
+    payload = to_main()
+    payload["pull_request"]["head"]["sha"], payload["pull_request"]["base"]["sha"] = head, base
+    (desk.temp / "event.json").write_text(json.dumps(payload))
+    desk.inputs(plan="ci/plan.yml", boot="command", boot_command="x", endpoint="http://127.0.0.1:9")
+
+    assert desk.step("prepare") == 0
+    assert desk.decision.base == base
+    found = [(d.field, d.path) for d in desk.decision.circumstances.differences]
+    assert found == ([("baseline", WORKFLOW)] if changes else [])
+
+
+@pytest.mark.parametrize("touched", [WORKFLOW, "serve/start.sh"])
+def test_resolved__kept_with_changed_inputs(tmp_path, github, captured, touched):
+    """The same of what a runner has kept: its own run may have been an earlier push of the same
+    pull request."""
+    github.state.files = {7: [{"filename": touched}]}
+    first = prepared(tmp_path / "first", github)
+    shelf.keep(first.job, first.job.settings(), "default", BASE_SHA, captured)
+    again = prepared(tmp_path / "second", github, RUNNER_TOOL_CACHE=str(first.cache))
+
+    assert again.decision.baseline
+    found = [(d.field, d.path) for d in again.decision.circumstances.differences]
+    assert found == ([("baseline", WORKFLOW)] if touched == WORKFLOW else [])
 
 
 def anchored(packed: bytes, root: str) -> Mapping[str, Any]:
