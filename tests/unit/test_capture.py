@@ -104,13 +104,13 @@ def test_capture__nobody_there(tmp_path: Path, address: str) -> None:
 
 
 class Notes(Quiet):
-    """What is told."""
+    """Keeps what is told."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        self.said.append(text)
+        self.notes.append(text)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_capture__something_is_there(
         capture.capture(asked, World(dict(os.environ)), notes)
 
     assert out.read_bytes() == content
-    assert any("replaces it" in line for line in notes.said) == told
+    assert any("replaces it" in line for line in notes.notes) == told
 
 
 # --- the relaunch command -------------------------------------------------------------------
@@ -222,16 +222,6 @@ def test_relaunch__does_not_come_up(
     assert "raise --relaunch-timeout" in caught.value.next_step
     with Folder.open(asked.folder) as folder:
         assert folder.load().launches == ()
-
-
-class Notes(Quiet):
-    """Keeps what is told."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def test_relaunch__does_not_return(
