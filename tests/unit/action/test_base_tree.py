@@ -148,3 +148,16 @@ def test_unpack__a_link_that_leads_out(tmp_path: Path, target: str) -> None:
 
     with pytest.raises(GithubError, match="cannot be unpacked"):
         base_tree.unpack(clone, sha, tmp_path / "base")
+
+
+def test_unpack__a_submodule(tmp_path: Path) -> None:
+    """A submodule is an empty folder: its commit is in another repository."""
+    clone = tmp_path / "clone"
+    committed(clone, {"a": "1"})
+    git(clone, "update-index", "--add", "--cacheinfo", f"160000,{'b' * 40},vendor")
+    git(clone, "commit", "-q", "-m", "x")
+
+    base_tree.unpack(clone, git(clone, "rev-parse", "HEAD"), tmp_path / "base")
+
+    assert (tmp_path / "base/a").read_text() == "1"
+    assert list((tmp_path / "base/vendor").iterdir()) == []
