@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from comparisons import poisoned, whole
+from hostile_reports import HOSTILE
 from markup import of_html
 
 from iqaction import comparing_html
 
-HOSTILE = json.loads((Path(__file__).parent / "surfaces" / "hostile.json").read_text())
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "div"),
     *("h1", "h2", "p", "ul", "li", "strong", "code", "mark", "span"),
