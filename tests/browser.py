@@ -50,12 +50,13 @@ async function visit(name) {
   const inside = frame.contentDocument, home = frame.contentWindow.location.pathname;
   const main = inside.body, height = main.getBoundingClientRect().height;
   const text = main.innerText;
-  for (const x of inside.querySelectorAll('body, body *')) {
+  // What has no children: the rest hears of it as it bubbles.
+  for (const x of inside.querySelectorAll('body :not(:has(*)), body [onfocus]')) {
     for (const kind of ['mouseover', 'focus', 'click'])
       if (!(kind == 'click' && x.closest('a') && links.includes(x.closest('a').href)))
         x.dispatchEvent(new MouseEvent(kind, {bubbles: kind != 'focus', cancelable: true}));
   }
-  await pause(60);
+  await pause(@PAUSE@); // a refresh takes its time
   try {
     did.push(...(frame.contentWindow.seen || []));
     if (frame.contentWindow.location.pathname != home) did.push('navigation');
@@ -66,8 +67,8 @@ async function visit(name) {
 addEventListener('load', async () => {
   const left = [...pages];
   const work = async () => { while (left.length) await visit(left.shift()); };
-  await Promise.all(Array.from({length: 8}, work));
-  await pause(300);
+  await Promise.all(Array.from({length: 24}, work));
+  await pause(1000);
   await fetch('/done', {method: 'POST', body: JSON.stringify(out)});
 });
 </script><body>"""
@@ -110,6 +111,7 @@ class Opened:
 class _Server(ThreadingHTTPServer):
     pages: Mapping[str, str]
     links: tuple[str, ...]
+    pause_ms: int
     requests: list[str] = field(default_factory=list)
     result: dict[str, dict[str, object]] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
@@ -131,7 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         if is_ours and self.path == "/all":
             names = json.dumps(list(self.server.pages))
             outer = _OUTER.replace("@PAGES@", names)
-            self._send(outer.replace("@LINKS@", json.dumps(self.server.links)))
+            outer = outer.replace("@LINKS@", json.dumps(self.server.links))
+            self._send(outer.replace("@PAUSE@", str(self.server.pause_ms)))
         elif is_ours and page is not None and self.path.startswith("/page/"):
             self._send(page, ("Content-Security-Policy-Report-Only", _REPORTING))
         else:
@@ -169,10 +172,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def opened(
-    browser: str, pages: Mapping[str, str], place: Path, links: tuple[str, ...] = ()
+    browser: str,
+    pages: Mapping[str, str],
+    place: Path,
+    *,
+    links: tuple[str, ...] = (),
+    pause_ms: int = 300,
 ) -> Opened:
-    """Every page loaded and every element of it pointed at, focused and clicked, but ``links``."""
-    server = _Server(pages, links)
+    """Every page loaded and every element of it pointed at, focused and clicked, but ``links``;
+    then it has ``pause_ms`` to do something."""
+    server = _Server(pages, links, pause_ms)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     port = server.server_address[1]
     led = ", ".join(f"MAP {h} 127.0.0.1:{port}" for h in HOSTS)
