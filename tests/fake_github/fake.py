@@ -74,7 +74,9 @@ class FakeGithub:
                 return
             reply, drop = self._faulted(http, url, raw)
             kept = {"method": http.command, "path": http.path, "status": reply.status}
-            self.state.log.append({**kept, "bytes": len(raw), "dropped": drop})
+            self.state.log.append(
+                {**kept, "bytes": len(raw), "dropped": drop, "body": raw.decode("utf-8", "replace")}
+            )
         if drop:
             http.close_connection = True
             http.connection.close()

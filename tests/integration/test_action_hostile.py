@@ -243,7 +243,7 @@ def test_secrets(
         {"MY_KEY": SECRETS["key"]},
         SECRETS["token"],
     )
-    logs, seen = {}, set()
+    logs, seen, outputs = {}, set(), ""
     for step in (s for s in ORDER if made.wanted(s)):
         process = made.start(step)
         while process.poll() is None:
@@ -251,20 +251,27 @@ def test_secrets(
             time.sleep(0.2)
         logs[step], _ = process.communicate(timeout=120)
         made.take()
+        outputs += (made.home / "output").read_text()
         if step == "boot":
             assert SECRETS["token"] not in environments(port)
 
     assert made.outputs["published"] == "true", logs
     assert made.outputs["verdict"] == "UNPROVEN", logs
     assert any(f"{port}" in line for line in seen)
-    posted = json.dumps([list(github.state.comments.values()), list(github.state.checks.values())])
+    assert any(x["body"] for x in github.state.log)
+    assert {"report.html", "effects.json"} <= {p.name for p in made.evidence.iterdir()}
+    assert (made.home / "summary").stat().st_size
+    posted = json.dumps([
+        *(list(github.state.comments.values()), list(github.state.checks.values())),
+        *(github.state.annotations, github.state.log),  # every path and body
+    ])  # fmt: skip
     tools = made.cache / "inferquality"
     places = (made.home / "temp", made.home / "summary", tools / "judged", tools / "leases")
     for name, secret in SECRETS.items():
         lines = [x for log in logs.values() for x in log.splitlines() if secret in x]
         assert {x for x in lines if not x.startswith("::add-mask::")} == set(), name
         assert [x for x in seen if secret in x] == []
-        assert secret not in posted
+        assert secret not in posted + outputs
         assert [p.relative_to(made.work).as_posix() for p in holding(secret, *places)] == KEPT[name]
     assert "key is ***" in logs["boot"]
     assert (made.work / "boot.log").stat().st_mode & 0o777 == 0o600

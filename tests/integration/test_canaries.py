@@ -43,6 +43,14 @@ PROMPTS = "".join(
     for i in range(2)
 )
 
+SHOWING = (
+    *("judge candidate --json", "render candidate", "render candidate --json"),
+    *("verify candidate", "inspect candidate", "inspect candidate --prompt p-0"),
+    *("inspect candidate --failures --json", "baseline show reference"),
+    *("diff reference candidate --html diff.html", "diff reference candidate --json"),
+)
+RENDERED = ("comment.md", "summary.md", "report.html", "effects.json")
+
 
 def spellings(secret: str) -> set[str]:
     """How a server may write a secret, or we may."""
@@ -180,9 +188,15 @@ def test_key(parrot: Parrot, tmp_path: Path) -> None:
     asked = ["--plan", "plan.yml", "--endpoint", f"http://{parrot.url}", "--dialect", "openai"]
     desk.run("run", *asked, "--evidence", "reference", watch=True)
     if (tmp_path / "reference" / "manifest.json").exists():
-        desk.run("run", *asked, "--evidence", "candidate", "--baseline", "reference", "--json")
-        for command in ("judge", "render", "verify", "inspect"):
-            desk.run(command, "candidate")
+        to = ("--evidence", "candidate", "--baseline", "reference", "--json")
+        desk.run("run", *asked, *to, watch=True)
+        for command in SHOWING:
+            desk.run(*command.split())
+        written = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")}
+
+        assert written >= {"candidate/report.json", "diff.html"}
+        if (tmp_path / "candidate" / "manifest.json").exists():
+            assert written >= {f"candidate/{n}" for n in RENDERED}
 
     assert any(KEY in x for x in parrot.heard)
     assert any("--endpoint" in line for line in desk.argv)
