@@ -6,6 +6,8 @@ import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
+from iqaction import terminal
+
 MAX_LINES = 60
 MAX_CHARACTERS = 8000
 # Comparing lines takes their product in time; what is longer is told by size and sha256.
@@ -32,15 +34,15 @@ def folder(
     """
     found = []
     for name in sorted({*base, *head}):
-        size = head.get(name)
+        size, shown = head.get(name), terminal.inline(name)  # a name may hold line breaks
         if name not in base:
-            found.append(f"+ {name} ({_size(size)})")
+            found.append(f"+ {shown} ({_size(size)})")
         elif size is None:
-            found.append(f"- {name} ({len(base[name])} bytes)")
+            found.append(f"- {shown} ({len(base[name])} bytes)")
         elif size != len(base[name]):
-            found.append(f"! {name} ({len(base[name])} bytes, now {_size(size)})")
+            found.append(f"! {shown} ({len(base[name])} bytes, now {_size(size)})")
         elif sha256(name) != hashlib.sha256(base[name]).hexdigest():
-            found.append(f"! {name} ({size} bytes, other content)")
+            found.append(f"! {shown} ({size} bytes, other content)")
     return bounded(found)
 
 
