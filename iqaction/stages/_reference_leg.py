@@ -196,11 +196,15 @@ def gaps_said(lost: Lost) -> str:
     )
 
 
+_FEW = 0.5  # share of prompts up to which broken ones are the exception
+
+
 def _meaning(checks: tuple[Check, ...]) -> tuple[str, ...]:
     failing = [c for c in checks if c.judged and c.verdict is Verdict.FAIL]
     if not failing:
         return ()
-    if [c.metric for c in failing] == [BROKEN.metric]:
+    share = failing[0].candidate or 0.0
+    if [c.metric for c in failing] == [BROKEN.metric] and share <= _FEW:
         return ("Most prompts score as before and a few are broken: look at what they share.",)
     return (
         "Given the same tokens, the candidate's next-token distribution is another one: the "

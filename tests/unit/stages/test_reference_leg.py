@@ -121,6 +121,17 @@ def test_judge__two_severely_broken(world: World, baseline: Observed) -> None:
     assert "a few are broken" in " ".join(stage_of(report, "score").meaning)
 
 
+def test_meaning__every_prompt_is_broken() -> None:
+    """Too few prompts to judge the means, and all of them broken: no word of a few."""
+    few = World(units=20, length=16)
+    report = against(captured(few, 3), few, noisy(6.0))
+    said = " ".join(stage_of(report, "score").meaning)
+
+    assert check_of(report, "reference.broken").verdict is Verdict.FAIL
+    assert "a few are broken" not in said
+    assert "next-token distribution is another one" in said
+
+
 def test_judge__five_reproduced(world: World, baseline: Observed) -> None:
     """Five reproduced prompts against none in the floor FAIL."""
     units = world.names[10:15]
