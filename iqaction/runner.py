@@ -178,6 +178,7 @@ class _Part:
     results: dict[Tag, Observation] = field(default_factory=dict)
     todo: list[Call] = field(default_factory=list)
     was_cut: bool = False
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         for call in self.wanted.calls:
@@ -190,11 +191,15 @@ class _Part:
             self.todo = []  # nothing after it was sent, nor is now
 
     def lane(self) -> Lane:
-        limit = min(self.wanted.concurrency or self.job.traffic(), len(self.todo))
-        before = tuple(self.results.values())
-        budget = Budget(self.wanted.budget_s, limit, before, self.job.clock)
+        most = self.wanted.concurrency or self.job.traffic()
+        if self.budget is None:  # one for all turns, whatever is left to ask in the last of them
+            at_once = min(most, len(self.wanted.calls))
+            before = tuple(self.results.values())
+            self.budget = Budget(self.wanted.budget_s, at_once, before, self.job.clock)
+        limit = min(most, len(self.todo))
         urls = {self.job.connections[call.tag.arm].engine.base_url for call in self.todo}
-        return Lane(self.todo, limit, self._ask, budget, urls.pop() if len(urls) == 1 else "")
+        url = urls.pop() if len(urls) == 1 else ""
+        return Lane(self.todo, limit, self._ask, self.budget, url)
 
     def _ask(self, call: Call) -> Observation:
         return self.job.connections[call.tag.arm].ask(call)

@@ -625,21 +625,22 @@ class Timed:
         self.asked += 1
         return Observation(call.tag, digest(call), self.answer, 1, 1.0)
 
-    def run(self, kept: runner.Kept) -> runner.Kept:
-        wanted = Round(self.calls, 1, "timed", self.budget_s)
-        connection = runner.Connection(ENGINE, self.ask)
-        job = runner.Job(
+    def job(self, kept: runner.Kept) -> runner.Job:
+        kept.setdefault("timed", {})
+        return runner.Job(
             texts(),
             {},
             kept,
-            {Arm.CANDIDATE: connection},
+            {Arm.CANDIDATE: runner.Connection(ENGINE, self.ask)},
             lambda stage, observation: None,
             lambda: 1,
             lambda look: False,
             clock=lambda: self.now,
         )
-        kept.setdefault("timed", {})
-        (self.got,) = runner._rounds(((job, wanted),), "timed", Quiet())
+
+    def run(self, kept: runner.Kept) -> runner.Kept:
+        wanted = Round(self.calls, 1, "timed", self.budget_s)
+        (self.got,) = runner._rounds(((self.job(kept), wanted),), "timed", Quiet())
         return kept
 
 
@@ -698,6 +699,28 @@ def test_round__what_was_lost_stays_lost_on_a_spent_budget() -> None:
 
     assert timed.asked == 7
     assert [o.answer for o in timed.got] == [GONE] * 5
+
+
+def test_round__what_was_lost_is_asked_again_within_the_budget() -> None:
+    """What many in flight took together is no time that one that was lost has to wait for."""
+    lock, asked = threading.Lock(), Counter[str]()
+
+    def ask(call: Call) -> Observation:
+        with lock:
+            asked[call.tag.unit] += 1
+            is_lost = call.tag.unit == "u-7" and asked["u-7"] == 1
+        answer = GONE if is_lost else Generation("x", "stop")
+        return Observation(call.tag, digest(call), answer, 1, 1.0)
+
+    timed = Timed(units=16)
+    connection = runner.Connection(ENGINE, ask)
+    job = replace(timed.job({}), connections={Arm.CANDIDATE: connection})
+    wanted = Round(timed.calls, 8, "timed", 5.0)  # 16 answers of a second each, 8 in flight
+
+    (got,) = runner._rounds(((job, wanted),), "timed", Quiet())
+
+    assert asked["u-7"] == 2
+    assert all(isinstance(o.answer, Generation) for o in got)
 
 
 def test_round__without_a_budget() -> None:
