@@ -13,7 +13,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from iqaction import addresses, fingerprints, judgement, runner, stages
-from iqaction.calls import Arm, Call, Capability, EngineInfo, Evaluate, Observation
+from iqaction.calls import (
+    Arm,
+    Call,
+    Capability,
+    EngineInfo,
+    Evaluate,
+    Failure,
+    FailureKind,
+    Observation,
+)
 from iqaction.engines import load as load_dialect
 from iqaction.engines._detect import discover
 from iqaction.errors import ConfigError, EngineError, EvidenceError
@@ -53,11 +62,15 @@ def connected(
     """Whoever answers at a URL, recognised and fingerprinted; raises EngineError for nobody.
 
     One that goes away in between is waited for for a minute, and looked at again when it is back:
-    ``ask`` raises EngineError where another one came.
+    ``ask`` raises EngineError where another one came. Where it cannot be looked at, the answer is
+    lost.
     """
     from iqaction import http  # noqa: PLC0415 - judging asks nobody, and `requests` takes .08 s
 
-    def found() -> EngineInfo:
+    ended = threading.Event()
+    open_: list[http.Wire] = []  # on Ctrl-C no thread goes on asking
+
+    def found(before: EngineInfo | None = None) -> EngineInfo:
         asking = http.Wire(
             url,
             api_key=api_key,
@@ -65,31 +78,43 @@ def connected(
             more_tries=_MORE_TRIES,
             keep_alive=False,
         )
+        open_.append(asking)
+        if ended.is_set():
+            asking.close()
         try:
             engine, _ = http.converse(asking, discover("" if model == AUTO else model, dialect))
             speaker = load_dialect(engine.dialect)
-            return fingerprints.taken(
+            now = fingerprints.taken(
                 replace(engine, base_url=asking.shown_url()),
                 lambda call: http.call(asking, speaker, engine, call),
             )
         finally:
             asking.close()
+        if before and asking.has_lost and judgement.identity_change(before, now):
+            raise EngineError("it stopped answering while it was looked at")
+        return now
 
     engine = found()
     speaker = load_dialect(engine.dialect)
     wire = http.Wire(url, api_key=api_key, concurrency=concurrency, patience=_AWAY_S, note=note)
-    same = _Same(engine, found)
+    open_.append(wire)
+    same = _Same(engine, lambda: found(engine))
     try:
 
         def ask(call: Call) -> Observation:
             assert not isinstance(call, Evaluate)  # see `with_harness`
             observation = http.call(wire, speaker, engine, call)
-            same.confirmed(wire.absence.ended)
+            unseen = same.confirmed(wire.absence.ended)
+            if unseen and not isinstance(observation.answer, Failure):
+                said = f"the endpoint was away, and whether it is the same is not known: {unseen}"
+                return replace(observation, answer=Failure(FailureKind.RESET, said))
             return observation
 
         yield Connection(engine, ask)
     finally:
-        wire.close()
+        ended.set()
+        for one in open_:
+            one.close()
 
 
 class _Same:
@@ -100,12 +125,20 @@ class _Same:
         self._lock = threading.Lock()
         self._absences = 0
 
-    def confirmed(self, absences: int) -> None:
-        """Look again where it was away since the last look; raises EngineError for another one."""
+    def confirmed(self, absences: int) -> str:
+        """Look again where it was away since the last look; why that was in vain, "" where it is
+        the same. Raises EngineError for another one.
+
+        An engine that crashes again and again may be away at each look: that ends no run.
+        """
         with self._lock:
             if absences <= self._absences:
-                return
-            change = judgement.identity_change(self._engine, self._found())
+                return ""
+            try:
+                now = self._found()
+            except EngineError as exc:
+                return exc.happened
+            change = judgement.identity_change(self._engine, now)
             if change is not None:
                 raise EngineError(
                     f"the endpoint went away, and another engine came back: {change.what} was "
@@ -115,6 +148,7 @@ class _Same:
                     "where it stopped",
                 )
             self._absences = absences
+            return ""
 
 
 @contextmanager

@@ -25,7 +25,15 @@ from iqaction._address import Address
 from iqaction._replies import is_assembled, read_reply
 from iqaction._retrying import Absence, AnswerIds, most_tries, retry_kind, wait
 from iqaction._sockets import Adapter, Connections
-from iqaction.calls import Answer, EngineInfo, FailureKind, Observation, WireCall, digest
+from iqaction.calls import (
+    TRANSPORT,
+    Answer,
+    EngineInfo,
+    FailureKind,
+    Observation,
+    WireCall,
+    digest,
+)
 from iqaction.engines._base import Dialect, WireReply, WireRequest
 
 _T = TypeVar("_T")
@@ -125,6 +133,8 @@ class Wire:
     ----------
     absence
         Whether the endpoint went away, and came back.
+    has_lost
+        Whether any request has no answer in the end.
 
     Raises
     ------
@@ -158,6 +168,7 @@ class Wire:
         # Closing ends a wait between two tries.
         self._sleep = self._closed.wait if sleep is None else sleep
         self.absence = Absence(patience, clock, note)
+        self.has_lost = False
         self._more_tries, self._keep_alive = more_tries, keep_alive
         self._ids = AnswerIds()
         self._connections = Connections()
@@ -183,34 +194,38 @@ class Wire:
 
     def exchange(self, request: WireRequest) -> tuple[WireReply, int]:
         """As :meth:`send`, with the number of times the request went out."""
+        reply, sent = self._exchanged(request)
+        if reply.failure in TRANSPORT:
+            self.has_lost = True
+        return reply, max(1, sent)
+
+    def _exchanged(self, request: WireRequest) -> tuple[WireReply, int]:
         tries: Counter[FailureKind] = Counter()
         fresh, sent = False, 0
         while True:
             started = self._clock()
-            reply = self._told_apart(self._once(request, fresh), request)
+            reply = self._once(request, fresh)
             sent += reply.failure is not FailureKind.CONNECT
+            if self._is_foreign(reply, request):  # asked for anew
+                reply = self._once(request, fresh=True)
+                sent += reply.failure is not FailureKind.CONNECT
+                self._is_foreign(reply, request)  # known from now on
             pause = self.absence.pause(reply)
             if pause is None:
                 kind = retry_kind(reply, request, self._clock() - started)
                 if kind is None or tries[kind] >= most_tries(kind, self._more_tries):
-                    return reply, max(1, sent)
+                    return reply, sent
                 pause = wait(reply, tries[kind])
                 tries[kind] += 1
                 fresh = kind in (FailureKind.RESET, FailureKind.MALFORMED)
             if self._closed.is_set():
-                return reply, max(1, sent)
+                return reply, sent
             if pause:
                 self._sleep(pause)
 
-    def _told_apart(self, reply: WireReply, request: WireRequest) -> WireReply:
-        """The reply; what was said before, to another question, asked for anew."""
-        question = (request.path, request.body)
-        if reply.status != 200 or not self._ids.is_known(reply, question):
-            return reply
-        again = self._once(request, fresh=True)
-        if again.status == 200:
-            self._ids.is_known(again, question)  # from now on
-        return again
+    def _is_foreign(self, reply: WireReply, request: WireRequest) -> bool:
+        """True for what was said before, to another question."""
+        return reply.status == 200 and self._ids.is_known(reply, (request.path, request.body))
 
     def _once(self, request: WireRequest, fresh: bool) -> WireReply:
         if self._closed.is_set():

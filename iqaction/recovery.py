@@ -13,6 +13,7 @@ from iqaction.calls import TRANSPORT, Call, Failure, FailureKind, Observation
 
 _LOST_TURNS, _DAMAGED_TURNS = 3, 2
 _FEW = 8
+_FEW_ALONE = 16  # one at a time they take about as long as a round under load
 _SHARE = 0.5
 # May be the way's doing: a cut or foreign body, a proxy's page, a request that was given up.
 _DAMAGED = frozenset({FailureKind.MALFORMED, FailureKind.ABORTED, FailureKind.TOO_LARGE})
@@ -30,6 +31,12 @@ def asked_again(answered: Sequence[tuple[Call, Observation]], turn: int) -> tupl
     if turn >= _DAMAGED_TURNS or len(damaged) > max(_FEW, _SHARE * len(answered)):
         damaged = []
     return (*(lost if turn < _LOST_TURNS else ()), *damaged)
+
+
+def goes_alone(left: Sequence[Call], turn: int) -> bool:
+    """True where this turn's calls are asked one at a time: one that kills its engine takes with it
+    whatever else is in flight, each time."""
+    return turn > 0 and len(left) <= _FEW_ALONE
 
 
 def _is_damaged(failure: Failure) -> bool:

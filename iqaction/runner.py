@@ -179,6 +179,7 @@ class _Part:
     todo: list[Call] = field(default_factory=list)
     was_cut: bool = False
     budget: Budget | None = None
+    is_alone: bool = False  # one call at a time
 
     def __post_init__(self) -> None:
         for call in self.wanted.calls:
@@ -196,7 +197,7 @@ class _Part:
             at_once = min(most, len(self.wanted.calls))
             before = tuple(self.results.values())
             self.budget = Budget(self.wanted.budget_s, at_once, before, self.job.clock)
-        limit = min(most, len(self.todo))
+        limit = 1 if self.is_alone else min(most, len(self.todo))
         urls = {self.job.connections[call.tag.arm].engine.base_url for call in self.todo}
         url = urls.pop() if len(urls) == 1 else ""
         return Lane(self.todo, limit, self._ask, self.budget, url)
@@ -222,6 +223,7 @@ class _Part:
         if not self.was_cut:
             landed = [(call, self.results[call.tag]) for call in sent]
             self.todo = list(recovery.asked_again(landed, turn))
+        self.is_alone = recovery.goes_alone(self.todo, turn)
 
     def answers(self) -> tuple[Observation, ...]:
         return tuple(self.results[c.tag] for c in self.wanted.calls if c.tag in self.results)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from unit.test_session_compatibility import served
+from unit.test_session_compatibility import Answers, served
 from world import ENGINE
 
 from iqaction import connecting
-from iqaction.calls import Arm, EngineInfo, Tag, TokenIds, Tokenize
+from iqaction.calls import Arm, EngineInfo, Failure, Observation, Tag, TokenIds, Tokenize
 from iqaction.connecting import _Same
 from iqaction.errors import EngineError
 
@@ -41,7 +44,7 @@ def test_same__another_engine_came_back() -> None:
 
 
 def test_same__nobody_to_ask_yet() -> None:
-    """Where the look itself fails, it is due again."""
+    """Where the look itself fails, why is said, and it is due again."""
     found: list[EngineInfo | None] = [None, ENGINE]
 
     def look() -> EngineInfo:
@@ -51,10 +54,9 @@ def test_same__nobody_to_ask_yet() -> None:
         return one
 
     same = _Same(ENGINE, look)
-    with pytest.raises(EngineError):
-        same.confirmed(1)
-    same.confirmed(1)
 
+    assert same.confirmed(1) == "nobody answers"
+    assert same.confirmed(1) == ""
     assert found == []
 
 
@@ -80,3 +82,59 @@ def test_connected__waits_for_a_server_that_is_started_again() -> None:
     assert answer == TokenIds((97, 98))
     assert len(said) == 1
     assert "waiting up to 60 s" in said[0]
+
+
+CALL = Tokenize(Tag(Arm.CANDIDATE, "probe", "u"), "ab")
+
+
+@contextmanager
+def gone_and_back(odd: Answers) -> Iterator[tuple[Future[Observation], Callable[[], object]]]:
+    """A call to a server that is away; it comes back and answers also as ``odd``. With what ends
+    the connection."""
+    with served() as server:
+        port = int(server.url.rpartition(":")[2])
+        context = connecting.connected(server.url, "", "auto", "", 1)
+        connection = context.__enter__()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(connection.ask, CALL)
+        time.sleep(0.2)
+        with served(odd, port):
+            yield asked, lambda: context.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("at", ["/v1/models", "/props"])
+def test_connected__an_engine_that_cannot_be_looked_at(at: str) -> None:
+    """Where it crashes again before or while it is looked at, its answer is lost, and what it did
+    not say makes no other engine of it."""
+
+    def crashes(path: str, body: object) -> object:
+        if path == at:
+            raise ConnectionError
+        return None
+
+    with gone_and_back(crashes) as (asked, end):
+        answer = asked.result(timeout=30).answer
+        end()
+
+    assert isinstance(answer, Failure)
+    assert answer.is_lost
+    assert "whether it is the same is not known" in answer.message
+
+
+def test_connected__ended_while_it_is_looked_at() -> None:
+    """Closing ends a look at a server that came back and is silent then."""
+    reached, release = threading.Event(), threading.Event()
+
+    def silent(path: str, body: object) -> object:
+        if path == "/v1/models":
+            reached.set()
+            release.wait(30)
+        return None
+
+    with gone_and_back(silent) as (asked, end):
+        assert reached.wait(10)
+        end()
+        try:
+            assert isinstance(asked.result(timeout=5).answer, Failure)
+        finally:
+            release.set()

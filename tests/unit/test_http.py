@@ -550,7 +550,8 @@ def test_answer_ids__an_answer_to_another_question(
     one = wire(server.url)
 
     assert one.send(asking(1)).body == {"id": "chatcmpl-1", "x": 1}
-    assert one.send(asking(2)).body == {"id": "chatcmpl-2", "x": 2}
+    reply, sent = one.exchange(asking(2))
+    assert (reply.body, sent) == ({"id": "chatcmpl-2", "x": 2}, 2)
     assert (len(server.requests), server.connections) == (3, 2)
 
 

@@ -507,6 +507,32 @@ def test_round__an_engine_that_fails_is_not_the_way() -> None:
     assert {n for t, n in ask.asked.items() if t.attempt == 0} == {1}
 
 
+def test_round__a_prompt_that_kills_its_engine() -> None:
+    """What was in flight with it is answered in the end; it alone is not."""
+    lock, flying, dead = threading.Lock(), Counter[str](), Counter[str]()
+    engine = FakeEngine(WORLD)
+
+    def ask(call: Call) -> Observation:
+        unit = call.tag.unit
+        with lock:
+            flying[unit] += 1
+            deaths = dead.total()
+        time.sleep(0.02)
+        with lock:
+            flying[unit] -= 1
+            if unit == "p-005":
+                dead[unit] += 1
+            killed = dead.total() > deaths or (flying["p-005"] > 0)
+        broke = Observation(call.tag, digest(call), Failure(FailureKind.RESET, "it broke"))
+        return broke if killed else engine(call)
+
+    kept = run(ask)["trajectory"]
+
+    lost = {t.unit for t, o in kept.items() if isinstance(o.answer, Failure)}
+    assert lost == {"p-005"}
+    assert dead["p-005"] == 8  # four turns of the round, and four of the stage's second question
+
+
 def test_observe__progress_ends_on_error() -> None:
     """A phase that is interrupted is ended on the screen too."""
 
