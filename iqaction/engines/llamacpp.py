@@ -118,8 +118,8 @@ def _rendered(body: Mapping[str, JSON]) -> _llamacpp_force.Asking[str]:
     kept = ("messages", "chat_template_kwargs")
     asked: dict[str, JSON] = {name: body[name] for name in kept if name in body}
     reply = yield WireRequest("POST", "/apply-template", asked)
-    if reply.failure is None and reply.status in (404, 405, 501):
-        return ""
+    if reply.failure is None and (400 <= reply.status < 500 or reply.status == 501):
+        return ""  # no such path, or not for us
     return as_text(as_map(reply.body).get("prompt")) or _LOST
 
 
@@ -240,8 +240,10 @@ def _with_prompt_ids(said: Said) -> Speaking:
     if isinstance(answer, Failure) or not prompt or answer.prompt_tokens is None:
         return answer
     ids: tuple[int, ...] | None = None
-    for _ in range(2):  # once more: the ids of another text have another length
-        reply = yield tokenize_request(prompt, add_special=True)
+    # The prompt may begin with the token that is added to one; and the ids of another text, which
+    # the way mixed up, have another length.
+    for add_special in (True, False, True):
+        reply = yield tokenize_request(prompt, add_special=add_special)
         ids = _tokens.read_ids(reply.body) if reply.status == 200 else None
         if ids is None:
             return answer

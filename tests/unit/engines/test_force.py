@@ -420,6 +420,7 @@ FOREIGN = "<|user|>Another one?<|end|>"
 MADE = answer(200, {"prompt": RIGHT})
 REWRITES = answer(200, {"prompt": "<|user|>Rewritten.<|end|>"})
 NO_SUCH_PATH = answer(404, {"error": "not found"})
+FORBIDDEN = answer(403, {"error": "only /v1 is open"})
 BROKEN = answer(500, {"error": "?"})
 
 
@@ -433,7 +434,9 @@ BROKEN = answer(500, {"error": "?"})
         ((FOREIGN,) * 4, MADE, None),
         (("<|user|>Rewritten.<|end|>",), REWRITES, "0"),
         ((FOREIGN, "<|user|>Rewritten.<|end|>"), REWRITES, "1"),
+        (("<|begin|><|user|>Rewritten.<|end|>",), REWRITES, "0"),  # llama.cpp tells a BOS, too
         ((FOREIGN,), NO_SUCH_PATH, "0"),  # nothing to compare with
+        ((FOREIGN,), FORBIDDEN, "0"),
         ((FOREIGN, RIGHT), BROKEN, "1"),
         ((FOREIGN,) * 4, BROKEN, None),
     ],
@@ -467,9 +470,24 @@ def test_llamacpp__prompt_ids_have_the_engines_own_count(
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 1},
         "__verbose": {"prompt": f"<|im_start|>user {QUESTION}"},
     }
-    script = Script(answer(200, reply), *[answer(200, {"tokens": [1, 2, 3]})] * 2)
+    script = Script(answer(200, reply), *[answer(200, {"tokens": [1, 2, 3]})] * 3)
     result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
 
     assert not isinstance(result, Failure | Scored | TokenIds)
     assert result.prompt_ids == ids
     assert bool(result.flags) is (prompt_tokens == 5)
+
+
+def test_llamacpp__prompt_ids_of_a_prompt_that_begins_with_its_bos() -> None:
+    """Where the engine tells the token that it adds as part of the prompt, it is not added again."""
+    reply = {
+        "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+        "__verbose": {"prompt": f"<s>user {QUESTION}"},
+    }
+    twice, once = answer(200, {"tokens": [1, 1, 2, 3]}), answer(200, {"tokens": [1, 2, 3]})
+    script = Script(answer(200, reply), twice, once)
+    result = run(engines.load("llamacpp").speak(chat(top_logprobs=0), engine("llamacpp")), script)
+
+    assert not isinstance(result, Failure | Scored | TokenIds)
+    assert (result.prompt_ids, result.flags) == ((1, 2, 3), ())
