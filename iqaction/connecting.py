@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from iqaction import addresses, fingerprints, judgement, runner, stages
 from iqaction.calls import (
+    Answer,
     Arm,
     Call,
     Capability,
@@ -21,6 +22,7 @@ from iqaction.calls import (
     Evaluate,
     Failure,
     FailureKind,
+    Generation,
     Observation,
 )
 from iqaction.engines import load as load_dialect
@@ -34,6 +36,7 @@ from iqaction.runner import Connection
 AUTO = "auto"
 _DETECTION_S = 30.0  # who is there is told at once, or nobody is
 _MORE_TRIES = 2  # at finding out: one lost answer there would make another engine of it
+_MOST_NAMES = 4  # in answers; a gateway's engines may have more, and then names tell nothing
 _AWAY_S = 60.0  # how long an endpoint that went away in mid-run is waited for
 
 Note = Callable[[str], object]
@@ -104,9 +107,9 @@ def connected(
         def ask(call: Call) -> Observation:
             assert not isinstance(call, Evaluate)  # see `with_harness`
             observation = http.call(wire, speaker, engine, call)
-            unseen = same.confirmed(wire.absence.ended)
+            unseen = same.confirmed(wire.absence.ended, observation.answer)
             if unseen and not isinstance(observation.answer, Failure):
-                said = f"the endpoint was away, and whether it is the same is not known: {unseen}"
+                said = f"whether the engine is still the same is not known: {unseen}"
                 return replace(observation, answer=Failure(FailureKind.RESET, said))
             return observation
 
@@ -118,21 +121,27 @@ def connected(
 
 
 class _Same:
-    """That the engine which came back is the one which went away; no answer counts before."""
+    """That the engine which came back, or which calls itself otherwise in an answer, is the one
+    which was there; no answer counts before."""
 
     def __init__(self, engine: EngineInfo, found: Callable[[], EngineInfo]) -> None:
         self._engine, self._found = engine, found
         self._lock = threading.Lock()
         self._absences = 0
+        self._names: set[tuple[str, str]] = set()
 
-    def confirmed(self, absences: int) -> str:
-        """Look again where it was away since the last look; why that was in vain, "" where it is
-        the same. Raises EngineError for another one.
+    def confirmed(self, absences: int, answer: Answer | None = None) -> str:
+        """Look again where it was away since the last look, or ``answer`` has another name; why
+        that was in vain, "" where it is the same. Raises EngineError for another one.
 
         An engine that crashes again and again may be away at each look: that ends no run.
         """
         with self._lock:
-            if absences <= self._absences:
+            name = _name(answer)
+            is_new = bool(name and self._names and name not in self._names)
+            is_new = is_new and len(self._names) < _MOST_NAMES
+            if absences <= self._absences and not is_new:
+                self._names |= {name} if name else set()
                 return ""
             try:
                 now = self._found()
@@ -141,14 +150,22 @@ class _Same:
             change = judgement.identity_change(self._engine, now)
             if change is not None:
                 raise EngineError(
-                    f"the endpoint went away, and another engine came back: {change.what} was "
+                    f"another engine answers at the endpoint now: {change.what} was "
                     f"{change.before!r}, now {change.after!r}",
                     expected="one engine for the whole run",
                     next_step="start the first one again and run the same command: it continues "
                     "where it stopped",
                 )
-            self._absences = absences
+            self._absences = max(self._absences, absences)
+            self._names |= {name} if name else set()
             return ""
+
+
+def _name(answer: Answer | None) -> tuple[str, str] | None:
+    """What an engine calls itself in an answer; None where it does not."""
+    if not isinstance(answer, Generation) or not (answer.model or answer.fingerprint):
+        return None
+    return answer.model, answer.fingerprint
 
 
 @contextmanager

@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from unit.test_session_compatibility import Answers, served
 from world import ENGINE
 
 from iqaction import connecting
-from iqaction.calls import Arm, EngineInfo, Failure, Observation, Tag, TokenIds, Tokenize
+from iqaction.calls import (
+    Arm,
+    EngineInfo,
+    Failure,
+    Generation,
+    Observation,
+    Tag,
+    TokenIds,
+    Tokenize,
+)
 from iqaction.connecting import _Same
 from iqaction.errors import EngineError
 
@@ -38,7 +48,7 @@ def test_same__another_engine_came_back() -> None:
     same = _Same(ENGINE, lambda: replace(ENGINE, version="2.0"))
 
     for _ in range(2):
-        with pytest.raises(EngineError, match="another engine came back: version was") as caught:
+        with pytest.raises(EngineError, match="another engine answers .* version was") as caught:
             same.confirmed(1)
     assert "continues where it stopped" in caught.value.next_step
 
@@ -58,6 +68,28 @@ def test_same__nobody_to_ask_yet() -> None:
     assert same.confirmed(1) == "nobody answers"
     assert same.confirmed(1) == ""
     assert found == []
+
+
+def test_same__another_name_in_an_answer() -> None:
+    """An engine that was replaced without ever being away is known by what its answers name; one
+    that only calls itself otherwise is looked at once for each name, and not for ever."""
+    now, looks = [ENGINE], count()
+
+    def look() -> EngineInfo:
+        next(looks)
+        return now[0]
+
+    same = _Same(ENGINE, look)
+    for n in (0, 0, 1, 1, 0, 2, 3, 4, 5, 6):
+        assert same.confirmed(0, Generation("x", "stop", model=f"name-{n}")) == ""
+    assert next(looks) == 3
+
+    now[0] = replace(ENGINE, model="another")
+    fresh = _Same(ENGINE, look)
+    assert fresh.confirmed(0, Generation("x", "stop", model="m")) == ""
+    for _ in range(2):
+        with pytest.raises(EngineError, match="model was"):
+            fresh.confirmed(0, Generation("x", "stop", model="another"))
 
 
 def test_connected__waits_for_a_server_that_is_started_again() -> None:
@@ -118,7 +150,7 @@ def test_connected__an_engine_that_cannot_be_looked_at(at: str) -> None:
 
     assert isinstance(answer, Failure)
     assert answer.is_lost
-    assert "whether it is the same is not known" in answer.message
+    assert "still the same is not known" in answer.message
 
 
 def test_connected__ended_while_it_is_looked_at() -> None:

@@ -479,7 +479,7 @@ def test_llamacpp__prompt_ids_have_the_engines_own_count(
 
 
 def test_llamacpp__prompt_ids_of_a_prompt_that_begins_with_its_bos() -> None:
-    """Where the engine tells the token that it adds as part of the prompt, it is not added again."""
+    """Where the engine tells the token that it adds with the prompt, it is not added again."""
     reply = {
         "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 1},
