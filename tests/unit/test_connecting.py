@@ -48,7 +48,7 @@ def test_same__another_engine_came_back() -> None:
     same = _Same(ENGINE, lambda: replace(ENGINE, version="2.0"))
 
     for _ in range(2):
-        with pytest.raises(EngineError, match="another engine answers .* version was") as caught:
+        with pytest.raises(EngineError, match=r"another engine answers .* version was") as caught:
             same.confirmed(1)
     assert "continues where it stopped" in caught.value.next_step
 
