@@ -136,17 +136,20 @@ class Absence:
 
 class AnswerIds:
     """The ids that answers carry, to know one that was given before, to another question: what
-    stands between mixes answers up. Some servers give every answer the same id: once one came
-    several times, none is looked at any more."""
+    stands between mixes answers up. Some servers give every answer the same id, or those of one
+    second: once one came several times, or most that were asked anew came with a known one again,
+    none is looked at any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: OrderedDict[str, bytes] = OrderedDict()
         self._again: Counter[str] = Counter()
         self._tell = True
+        self._anew = self._anew_known = 0
 
-    def is_known(self, reply: WireReply, question: object) -> bool:
-        """True where an answer to another question had this id."""
+    def is_known(self, reply: WireReply, question: object, *, anew: bool = False) -> bool:
+        """True where an answer to another question had this id. ``anew``: it was asked for on a
+        connection of its own, since the one before was known."""
         found = reply.body.get("id") if isinstance(reply.body, dict) else None
         if not self._tell or not isinstance(found, str) or len(found) < _SHORTEST_ID:
             return False
@@ -158,4 +161,9 @@ class AnswerIds:
             if before != asked:
                 self._again[found] += 1
                 self._tell = self._again[found] < _NO_ID
+            if anew:
+                self._anew += 1
+                self._anew_known += before != asked
+                enough = self._anew_known >= _NO_ID and 2 * self._anew_known > self._anew
+                self._tell = self._tell and not enough
         return before != asked

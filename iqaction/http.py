@@ -209,7 +209,9 @@ class Wire:
             if self._is_foreign(reply, request):  # asked for anew
                 reply = self._once(request, fresh=True)
                 sent += reply.failure is not FailureKind.CONNECT
-                self._is_foreign(reply, request)  # known from now on
+                self._is_foreign(reply, request, anew=True)  # known from now on
+            if self._closed.is_set():
+                return reply, sent
             pause = self.absence.pause(reply)
             if pause is None:
                 kind = retry_kind(reply, request, self._clock() - started)
@@ -223,9 +225,10 @@ class Wire:
             if pause:
                 self._sleep(pause)
 
-    def _is_foreign(self, reply: WireReply, request: WireRequest) -> bool:
+    def _is_foreign(self, reply: WireReply, request: WireRequest, *, anew: bool = False) -> bool:
         """True for what was said before, to another question."""
-        return reply.status == 200 and self._ids.is_known(reply, (request.path, request.body))
+        question = (request.path, request.body)
+        return reply.status == 200 and self._ids.is_known(reply, question, anew=anew)
 
     def _once(self, request: WireRequest, fresh: bool) -> WireReply:
         if self._closed.is_set():

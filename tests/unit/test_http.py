@@ -537,6 +537,18 @@ def test_absence__without_patience(serve: Callable[..., Server], wire: Callable[
     assert (away.now, away.said) == (0.0, [])
 
 
+def test_absence__not_of_a_run_that_was_stopped(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """What was ended here says nothing of an endpoint, and nobody is told to wait for it."""
+    away = Away(serve, 1e9)
+    one = away.wire(wire, patience=60.0)
+    one.close()
+
+    assert one.exchange(POST)[0].message == "the run was stopped"
+    assert (away.now, away.said) == (0.0, [])
+
+
 def asking(n: int) -> WireRequest:
     return WireRequest("POST", "/v1/chat/completions", {"n": n})
 
@@ -589,6 +601,19 @@ def test_answer_ids__the_same_question(
     one.send(asking(1))
 
     assert len(server.requests) == 2
+
+
+def test_answer_ids__ids_of_the_same_moment(
+    serve: Callable[..., Server], wire: Callable[..., Wire]
+) -> None:
+    """A server whose ids are the time, the same for what it answers at once, costs a few requests
+    more, and not one for each answer."""
+    server = serve(*(ok({"id": f"chatcmpl-{n // 3}"}) for n in range(300)))
+    one = wire(server.url)
+    for n in range(100):
+        one.send(asking(n))
+
+    assert len(server.requests) <= 100 + 16
 
 
 @pytest.mark.parametrize("ident", ["chatcmpl-always-the-same", "7", "", None, 12345678])
