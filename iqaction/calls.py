@@ -258,6 +258,9 @@ TRANSPORT = frozenset(
 """Failures of the way, not of the engine: asked again when a run continues."""
 
 
+_NOT_FOR_US = frozenset({401, 402, 403, 404, 407})
+
+
 @dataclass(frozen=True)
 class Failure:
     """No usable answer, and why. Never read as a wrong answer or an empty text."""
@@ -270,7 +273,14 @@ class Failure:
     def is_lost(self) -> bool:
         """True where the way or the server failed, and not the question: worth asking again when
         a run continues."""
-        return self.kind in TRANSPORT or (self.status is not None and self.status >= 500)
+        return self.is_no_answer or (self.status is not None and self.status >= 500)
+
+    @property
+    def is_no_answer(self) -> bool:
+        """True where it says nothing of the model: lost on the way, or turned away there (a key
+        that ended, a redirect, a gateway that lets some questions not through)."""
+        turned_away = self.status in _NOT_FOR_US or 300 <= (self.status or 0) < 400
+        return self.kind in TRANSPORT or (self.kind is FailureKind.STATUS and turned_away)
 
 
 Answer = Generation | Scored | TokenIds | Drawn | Evaluated | Failure

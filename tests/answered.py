@@ -42,6 +42,7 @@ STAGE = stages.load(GSM8K)
 _FAILURES = {
     "F": FailureKind.ABORTED,
     "S": FailureKind.STATUS,
+    "K": FailureKind.STATUS,  # a key that ended
     "T": FailureKind.TIMEOUT,
 }
 
@@ -72,8 +73,8 @@ def answers(letter: str, gold: int) -> Iterator[Answer]:
             yield Generation("", "stop", reasoning=f"so {gold}", **tokens)
         case "B":
             yield Failure(FailureKind.BUDGET, "the time budget of 60 s is spent")
-        case "F" | "S" | "T" | "s" | "t":
-            status = 500 if letter in "sS" else None
+        case "F" | "S" | "T" | "K" | "s" | "t":
+            status = {"S": 500, "K": 401}.get(letter.upper())
             failure = Failure(_FAILURES[letter.upper()], "no answer", status)
             yield failure
             if letter.islower():

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from iqaction.calls import (
-    TRANSPORT,
     Arm,
     Call,
     Failure,
@@ -184,7 +183,7 @@ def graded(
             failures += () if unsent else (observation.answer,)
     if not failures:
         return Graded(Kind.MISSING, why="an answer to another question" if foreign else NEVER)
-    twice = len(failures) > 1 and not any(f.kind in TRANSPORT for f in failures)
+    twice = len(failures) > 1 and not any(f.is_no_answer for f in failures)
     return Graded(Kind.FAILED if twice else Kind.LOST, why=failures[-1].message)
 
 

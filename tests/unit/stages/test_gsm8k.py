@@ -504,7 +504,15 @@ def test_judge__budget_cut() -> None:
 
 @pytest.mark.parametrize(
     ("late", "verdict"),
-    [("R", PASS), ("F", FAIL), ("S", FAIL), ("T", UNPROVEN), ("W", FAIL), ("C", FAIL)],
+    [
+        ("R", PASS),
+        ("F", FAIL),
+        ("S", FAIL),
+        ("T", UNPROVEN),
+        ("K", UNPROVEN),
+        ("W", FAIL),
+        ("C", FAIL),
+    ],
 )
 @pytest.mark.parametrize("params", [{"time_budget": 3600.0}, {}])
 def test_judge__beyond_the_look(late: str, verdict: Verdict, params: dict[str, object]) -> None:
