@@ -6,6 +6,7 @@
     ├── ConfigError         the plan, a prompt file or a flag is wrong          (exit 4)
     ├── EvidenceError       an evidence folder is unreadable, altered or in use (exit 3)
     ├── EngineError         an endpoint cannot be used at all                   (exit 3)
+    │   └── EndpointLost    it stopped answering in mid-run
     ├── BootError           an endpoint that we start did not come up           (NOT RUN)
     └── GithubError         GitHub did not do what it was asked                 (a warning)
 
@@ -53,6 +54,10 @@ class EvidenceError(IqError):
 
 class EngineError(IqError):
     """An endpoint is unreachable, or cannot do what the plan needs of it."""
+
+
+class EndpointLost(EngineError):
+    """An endpoint that answered before stopped: so many requests in a row failed."""
 
 
 class BootError(IqError):

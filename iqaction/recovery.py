@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from iqaction.calls import TRANSPORT, Call, Failure, FailureKind, Observation
 
-_LOST_TURNS, _DAMAGED_TURNS = 3, 2
+_TURNS = 3
 _FEW = 8
 _FEW_ALONE = 16  # one at a time they take about as long as a round under load
 _SHARE = 0.5
@@ -25,12 +25,14 @@ def asked_again(answered: Sequence[tuple[Call, Observation]], turn: int) -> tupl
     A request that timed out is not among them: it may take as long again. Nor are damaged answers
     and server errors of which there are many: then it is the engine that fails.
     """
+    if turn >= _TURNS:
+        return ()
     failed = [(call, o.answer) for call, o in answered if isinstance(o.answer, Failure)]
     lost = [call for call, f in failed if f.kind in TRANSPORT - {FailureKind.TIMEOUT}]
     damaged = [call for call, f in failed if _is_damaged(f)]
-    if turn >= _DAMAGED_TURNS or len(damaged) > max(_FEW, _SHARE * len(answered)):
+    if len(damaged) > max(_FEW, _SHARE * len(answered)):
         damaged = []
-    return (*(lost if turn < _LOST_TURNS else ()), *damaged)
+    return (*lost, *damaged)
 
 
 def goes_alone(left: Sequence[Call], turn: int) -> bool:

@@ -25,6 +25,7 @@ from iqaction.calls import (
     Tag,
     digest,
 )
+from iqaction.errors import EndpointLost
 from iqaction.interrupts import deferred
 from iqaction.observed import Engines, Observed
 from iqaction.plan import Plan
@@ -90,7 +91,7 @@ def observe(job: Job, progress: Progress) -> None:
 
     Raises
     ------
-    EngineError
+    EndpointLost
         When an endpoint stopped answering; everything kept until then stays kept.
     """
     together((job,), progress)
@@ -238,15 +239,35 @@ def _rounds(
         return ()
     label = next((p.wanted.label for p in parts if p.wanted.label), stage)
     total, known = sum(len(p.wanted.calls) for p in parts), sum(len(p.results) for p in parts)
-    _turn(parts, stage, progress, label, total, known)
     for turn in itertools.count():
+        try:
+            _turn(parts, stage, progress, label, total, known)
+        except EndpointLost:
+            if not (turn or _were_asked_before(parts)) or not _is_there(parts):
+                raise
+            break  # the same few fail each time: they are what is lost, and not the endpoint
         for part in parts:
             part.next_turn(turn, part.todo)
-        lost = sum(len(p.todo) for p in parts)
-        if not lost:
+        total, known = sum(len(p.todo) for p in parts), 0
+        if not total:
             break
-        _turn(parts, stage, progress, f"{label}, lost and asked again", lost, 0)
+        label = label if turn else f"{label}, lost and asked again"
     return tuple(p.answers() for p in parts)
+
+
+def _were_asked_before(parts: Sequence[_Part]) -> bool:
+    """True where a stage asks nothing but what it has asked before."""
+    return all(call.tag.attempt for part in parts for call in part.todo)
+
+
+def _is_there(parts: Sequence[_Part]) -> bool:
+    """Whether whoever was asked answers a question that no stage asks."""
+    asked = [
+        part.job.connections[arm].ask(_probe(arm, "there", 1)).answer
+        for part in parts
+        for arm in {call.tag.arm for call in part.todo}
+    ]
+    return all(isinstance(answer, Generation) for answer in asked)
 
 
 def _turn(
@@ -292,14 +313,7 @@ def traffic(
 
 def _throughput(connection: Connection, n: int, clock: Callable[[], float]) -> float:
     """Generated tokens a second with ``n`` short requests in flight; 0 where any fails."""
-    calls = [
-        Chat(
-            Tag(Arm.CANDIDATE, "probe", f"probe-{n}-{i}"),
-            (Message("user", f"Count upwards from {100 * n + i}."),),
-            _PROBE_TOKENS,
-        )
-        for i in range(n)
-    ]
+    calls = [_probe(Arm.CANDIDATE, f"{n}-{i}", 100 * n + i) for i in range(n)]
     started = clock()
     with ThreadPoolExecutor(n) as pool:
         answers = [o.answer for o in pool.map(connection.ask, calls)]
@@ -308,3 +322,9 @@ def _throughput(connection: Connection, n: int, clock: Callable[[], float]) -> f
         return 0.0
     tokens = sum(a.completion_tokens or _PROBE_TOKENS for a in answers if isinstance(a, Generation))
     return tokens / took
+
+
+def _probe(arm: Arm, name: str, start: int) -> Chat:
+    """A short question that any model answers."""
+    words = (Message("user", f"Count upwards from {start}."),)
+    return Chat(Tag(arm, "probe", f"probe-{name}"), words, _PROBE_TOKENS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from iqaction.calls import TRANSPORT, Answer, Call, Failure, FailureKind, Observation, digest
-from iqaction.errors import EngineError
+from iqaction.errors import EndpointLost
 from iqaction.interrupts import LOOK_S
 
 _GONE_AFTER = 8  # consecutive transport failures after which an endpoint is given up
@@ -77,7 +77,7 @@ class _Breaker:
         silent = self._row > 1 and self._lost_s >= _SILENT_S * self._in_flight
         if silent or self._row >= _GONE_AFTER + self._in_flight:
             to = f" to {self._url}" if self._url else ""
-            raise EngineError(
+            raise EndpointLost(
                 f"the endpoint stopped answering: {self._row} requests in a row{to} failed "
                 f"({answer.message})",
                 expected="a server that stays up for the whole run",
@@ -128,7 +128,7 @@ def send(lanes: Sequence[Lane], look: Callable[[], None]) -> Iterator[tuple[int,
 
     Raises
     ------
-    EngineError
+    EndpointLost
         When an endpoint stopped answering.
     """
     sending = [_Sending(lane) for lane in lanes]

@@ -45,8 +45,8 @@ def test_asked_again__every_kind_is_sorted() -> None:
 @pytest.mark.parametrize("kind", sorted(FailureKind))
 @pytest.mark.parametrize("turn", [0, 1, 2, 3])
 def test_asked_again__by_kind(kind: FailureKind, turn: int) -> None:
-    """Lost on the way: three times; damaged: twice; an answer of the engine's own: not at all."""
-    wanted = (kind in LOST and turn < 3) or (kind in DAMAGED and turn < 2)
+    """Lost on the way, or damaged: three times; an answer of the engine's own: not at all."""
+    wanted = kind in (*LOST, *DAMAGED) and turn < 3
 
     assert units([FINE, Failure(kind, "?", 404), FINE], turn) == [1] * wanted
 

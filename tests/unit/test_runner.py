@@ -317,9 +317,9 @@ def test_observe__failures_not_in_a_row() -> None:
     with pytest.raises(EngineError):  # eleven that were lost are asked again
         run(tired, texts(concurrency=3))
 
-    alone = 2 * 3  # of one answer, one that failed is not many
+    alone = 3 * 3  # of one answer, one that failed is not many
     assert len(failing.calls) == 2 * len(WORLD.names) + alone
-    assert {t.unit for t in tired.tags} == set(WORLD.names)
+    assert {t.unit for t in tired.tags} == {*WORLD.names, "probe-there"}
 
 
 @pytest.mark.parametrize(("willing", "looks"), [(True, [0]), (False, [0])])
@@ -435,9 +435,9 @@ def test_observe__progress() -> None:
         *(("start", "trajectory: first request, alone", 1, 1), ("finish",)),
         ("start", "trajectory: texts", 11, 10),
         *(("step", 1, 1), ("finish",)),
-        *(("start", "trajectory: texts, lost and asked again", 1, 0), *one) * 2,
+        *(("start", "trajectory: texts, lost and asked again", 1, 0), *one) * 3,
         *(("start", "trajectory: failed once, asked again", 1, 0), *one),
-        *(("start", "trajectory: failed once, asked again, lost and asked again", 1, 0), *one) * 2,
+        *(("start", "trajectory: failed once, asked again, lost and asked again", 1, 0), *one) * 3,
     ]
 
 
@@ -464,10 +464,10 @@ class _Flaky:
         (Failure(FailureKind.BUSY, "?", 429), 3),
         (Failure(FailureKind.PROXY, "?", 502), 3),
         (Failure(FailureKind.TRUNCATED_BODY, "?", 200), 3),
-        (REFUSED, 2),
-        (Failure(FailureKind.MALFORMED, "?", 200), 2),
-        (Failure(FailureKind.ABORTED, "?", 200), 2),
-        (Failure(FailureKind.TOO_LARGE, "?", 200), 2),
+        (REFUSED, 3),
+        (Failure(FailureKind.MALFORMED, "?", 200), 3),
+        (Failure(FailureKind.ABORTED, "?", 200), 3),
+        (Failure(FailureKind.TOO_LARGE, "?", 200), 3),
     ],
 )
 def test_round__what_was_lost_is_asked_again(failure: Failure, times: int) -> None:
@@ -481,6 +481,33 @@ def test_round__what_was_lost_is_asked_again(failure: Failure, times: int) -> No
     assert lost == dict.fromkeys(("p-005", "p-007"), times + 1)
     tag = Tag(Arm.CANDIDATE, "trajectory", "p-005")
     assert kept[tag].attempts == 2 * times + 1
+
+
+@pytest.mark.parametrize("first", [0, 25])
+def test_round__questions_that_are_lost_each_time(first: int) -> None:
+    """More of them than end a run: they stay lost, and the endpoint that answers all others is not
+    given up; one that answers nothing more is."""
+    world = World(units=40, length=4)
+    bad = set(world.names[first : first + 12 : 1]) if first else set(world.names[1:34:3])
+    kept: runner.Kept = {}
+    engine = FakeEngine(world, fails=lambda c: GONE if c.tag.unit in bad else None)
+
+    def ask(call: Call) -> Observation:
+        if call.tag.leg == "probe":
+            return Observation(call.tag, digest(call), Generation("2 3", "stop"))
+        return engine(call)
+
+    def observe(engine: Callable[[Call], Observation]) -> None:
+        lane = {Arm.CANDIDATE: runner.Connection(ENGINE, engine)}
+        plan, keep = texts(world, concurrency=8), lambda stage, observation: None
+        job = runner.Job(plan, world.prompts(), kept, lane, keep, lambda: 8, lambda look: False)
+        runner.observe(job, Quiet())
+
+    observe(ask)
+    answers = {t.unit for t, o in kept["trajectory"].items() if isinstance(o.answer, Generation)}
+    assert answers == set(world.names) - bad
+    with pytest.raises(EngineError, match="stopped answering"):
+        observe(FakeEngine(world, fails=lambda c: GONE))
 
 
 @pytest.mark.parametrize(

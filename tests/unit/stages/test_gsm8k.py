@@ -201,9 +201,9 @@ def test_ask__failures_once_more() -> None:
     observed = drive(exam, server, nothing(exam, exam.capture("R*120")))
 
     timed_out, failed = exam.units[1], exam.units[2]
-    again = [(failed, 0), (failed, 0), (timed_out, 1), *[(failed, 1)] * 3]
-    assert server.asked[20:26] == again
-    assert [n for n, (_, attempt) in enumerate(server.asked) if attempt] == [22, 23, 24, 25]
+    again = [*[(failed, 0)] * 3, (timed_out, 1), *[(failed, 1)] * 4]
+    assert server.asked[20:28] == again
+    assert [n for n, (_, attempt) in enumerate(server.asked) if attempt] == [23, 24, 25, 26, 27]
     assert [f.unit for f in exam.judge(observed).faults] == [exam.units[2]]
 
 

@@ -145,7 +145,7 @@ def test_candidate__failed_once() -> None:
     engine = FakeEngine(WORLD, fails=fails)
     compared(WORLD, engine, captured(WORLD, 1))
 
-    assert asked(engine, "reference") == [*FIRST, *[("p-001", 0)] * 2, *[("p-001", 1)] * 3]
+    assert asked(engine, "reference") == [*FIRST, *[("p-001", 0)] * 3, *[("p-001", 1)] * 4]
 
 
 def test_candidate__what_it_cannot_do() -> None:

@@ -200,8 +200,8 @@ def test_ask__first_requests_fail() -> None:
     dead = FakeEngine(SMALL, fails=lambda call: FAILED)
     capture(dead)
     assert {c.top_logprobs for c in chats(dead)} == {20}
-    thrice = [(u, a) for u in SMALL.names for a in (0, 1)] * 3  # errors, and few of them
-    assert Counter(asked(dead)) == Counter(thrice)
+    each = [(u, a) for u in SMALL.names for a in (0, 1)] * 4  # errors, and few of them
+    assert Counter(asked(dead)) == Counter(each)
 
 
 def _failing(*units: str) -> object:
