@@ -57,11 +57,12 @@ class Fault(str, enum.Enum):
     ABORTED = "200 with finish_reason abort"
 
 
-# A late copy of token ids is not tried with the others: it has nothing by which it could be told
-# from an answer. An abort is a matter of texts.
+# Token ids that come late or to another text of that length are not tried with the others: they
+# have nothing by which they could be told from an answer. An abort is a matter of texts.
 ONLY: Mapping[Fault, tuple[str, ...]] = {
     Fault.ABORTED: (CHAT,),
     Fault.TWICE_LATE: (CHAT, FORCE),
+    Fault.SWAPPED: (CHAT, FORCE),
 }
 
 
@@ -115,6 +116,8 @@ class Faults:
             self.injected[fault] += 1
 
     def may_be_exchanged(self, ask: Ask) -> bool:
+        if ask.path not in self.only.get(Fault.SWAPPED, (ask.path,)):
+            return False
         is_draw = isinstance(ask.body, dict) and bool(ask.body.get("temperature"))
         return not is_draw and self._exchanged[ask.key] < self.exchanges
 
