@@ -139,26 +139,27 @@ class _Same:
         with self._lock:
             name = _name(answer)
             is_new = bool(name and self._names and name not in self._names)
-            is_new = is_new and len(self._names) < _MOST_NAMES
-            if absences <= self._absences and not is_new:
-                self._names |= {name} if name else set()
-                return ""
-            try:
-                now = self._found()
-            except EngineError as exc:
-                return exc.happened
-            change = judgement.identity_change(self._engine, now)
-            if change is not None:
-                raise EngineError(
-                    f"another engine answers at the endpoint now: {change.what} was "
-                    f"{change.before!r}, now {change.after!r}",
-                    expected="one engine for the whole run",
-                    next_step="start the first one again and run the same command: it continues "
-                    "where it stopped",
-                )
-            self._absences = max(self._absences, absences)
-            self._names |= {name} if name else set()
+            if absences > self._absences or (is_new and len(self._names) < _MOST_NAMES):
+                try:
+                    now = self._found()
+                except EngineError as exc:
+                    return exc.happened
+                self._must_be_same(now)
+                self._absences = max(self._absences, absences)
+            if name:
+                self._names.add(name)
             return ""
+
+    def _must_be_same(self, now: EngineInfo) -> None:
+        change = judgement.identity_change(self._engine, now)
+        if change is not None:
+            raise EngineError(
+                f"another engine answers at the endpoint now: {change.what} was "
+                f"{change.before!r}, now {change.after!r}",
+                expected="one engine for the whole run",
+                next_step="start the first one again and run the same command: it continues "
+                "where it stopped",
+            )
 
 
 def _name(answer: Answer | None) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ _TURNS = 3
 _FEW = 8
 _FEW_ALONE = 16  # one at a time they take about as long as a round under load
 _SHARE = 0.5
+_LOST = TRANSPORT - {FailureKind.TIMEOUT}  # that one may take as long again
 # May be the way's doing: a cut or foreign body, a proxy's page, a request that was given up.
 _DAMAGED = frozenset({FailureKind.MALFORMED, FailureKind.ABORTED, FailureKind.TOO_LARGE})
 
@@ -22,13 +23,13 @@ _DAMAGED = frozenset({FailureKind.MALFORMED, FailureKind.ABORTED, FailureKind.TO
 def asked_again(answered: Sequence[tuple[Call, Observation]], turn: int) -> tuple[Call, ...]:
     """Those to ask once more in this turn (0, 1, ...).
 
-    A request that timed out is not among them: it may take as long again. Nor are damaged answers
-    and server errors of which there are many: then it is the engine that fails.
+    A request that timed out is not among them. Nor are damaged answers and server errors of which
+    there are many: then it is the engine that fails.
     """
     if turn >= _TURNS:
         return ()
     failed = [(call, o.answer) for call, o in answered if isinstance(o.answer, Failure)]
-    lost = [call for call, f in failed if f.kind in TRANSPORT - {FailureKind.TIMEOUT}]
+    lost = [call for call, f in failed if f.kind in _LOST]
     damaged = [call for call, f in failed if _is_damaged(f)]
     if len(damaged) > max(_FEW, _SHARE * len(answered)):
         damaged = []

@@ -228,16 +228,19 @@ def _own_answer(
 ) -> Generator[WireRequest, WireReply, WireReply]:
     """The answer to this request, where an answer says to which prompt it is: what stands between
     may mix answers up. A prompt without the question is right where the template rewrites it."""
-    question = _without_blanks(as_text(as_map(as_list(body.get("messages"))[-1]).get("content")))
     reply = WireReply(0)
     for _ in range(_MOST_FOREIGN):
         reply = yield WireRequest("POST", PATH, body)
-        prompt = form.answered(as_map(reply.body))
-        if not prompt or question in _without_blanks(prompt):
+        told = form.answered(as_map(reply.body))
+        if not told:  # most engines do not say
+            return reply
+        prompt = _without_blanks(told)
+        question = as_text(as_map(as_list(body.get("messages"))[-1]).get("content"))
+        if _without_blanks(question) in prompt:
             return reply
         own = yield from form.rendered(body)
         # An engine that adds a token before the text tells it too, and the template does not.
-        if _without_blanks(prompt).endswith(_without_blanks(own)):
+        if prompt.endswith(_without_blanks(own)):
             return reply
     said = "answers to other prompts came"
     return dataclasses.replace(reply, body=None, failure=FailureKind.MALFORMED, message=said)

@@ -163,17 +163,22 @@ def test_resolved__github_is_down(tmp_path):
     assert "the merge-base is not known" in desk.decision.circumstances.searched[-1]
 
 
-def test_resolved__booted(tmp_path, github):
-    """Where what the merge-base serves can be started, it is, and that is the last step."""
-    desk = Desk(tmp_path, github)
-    base = clones.committed(desk.workspace, {"ci/plan.yml": PLAN, "serve/start.sh": "1"})
-    head = clones.committed(desk.workspace, {"serve/start.sh": "2"})
-    compared(github, base, head, "serve/start.sh")
+def boots_for(desk, github, base: str, head: str, touched: str) -> None:
+    """A pull request that changes one file, with an endpoint that a command starts."""
+    compared(github, base, head, touched)
     github.state.pulls = {7: {"head_sha": head, "base_sha": base}}
     payload = to_main()
     payload["pull_request"]["head"]["sha"], payload["pull_request"]["base"]["sha"] = head, base
     (desk.temp / "event.json").write_text(json.dumps(payload))
     desk.inputs(plan="ci/plan.yml", boot="command", boot_command="x", endpoint="http://127.0.0.1:9")
+
+
+def test_resolved__booted(tmp_path, github):
+    """Where what the merge-base serves can be started, it is, and that is the last step."""
+    desk = Desk(tmp_path, github)
+    base = clones.committed(desk.workspace, {"ci/plan.yml": PLAN, "serve/start.sh": "1"})
+    head = clones.committed(desk.workspace, {"serve/start.sh": "2"})
+    boots_for(desk, github, base, head, "serve/start.sh")
 
     assert desk.step("prepare") == 0
     assert desk.decision.base == base
@@ -218,15 +223,10 @@ def test_resolved__booted_with_changed_inputs(tmp_path, github, changes, is_told
     base = clones.committed(desk.workspace, {"ci/plan.yml": PLAN, WORKFLOW: "1"})
     touched = WORKFLOW if changes else "serve/start.sh"
     head = clones.committed(desk.workspace, {touched: "2"})
-    compared(github, base, head, touched)
-    github.state.pulls = {7: {"head_sha": head, "base_sha": base}}
+    boots_for(desk, github, base, head, touched)
     github.state.files = {7: [{"filename": touched}]}
     if not is_told:
         github.state.faults.append(Fault("GET", "/pulls/7/files", 9, 403))
-    payload = to_main()
-    payload["pull_request"]["head"]["sha"], payload["pull_request"]["base"]["sha"] = head, base
-    (desk.temp / "event.json").write_text(json.dumps(payload))
-    desk.inputs(plan="ci/plan.yml", boot="command", boot_command="x", endpoint="http://127.0.0.1:9")
 
     assert desk.step("prepare") == 0
     assert desk.decision.base == base
